@@ -1,0 +1,517 @@
+/* The happy path: exchange_start() identifies the request, enters the table of live operations, and
+ * steps the delivery machine; each action is performed here or in exchange_store.c (ledger),
+ * exchange_attempt.c (provider) and exchange_answer.c (caller), and comes back as the next event.
+ *
+ * Lifetime: an exchange is freed when the machine has ended and no ledger call, attempt, stream,
+ * waiter's task or timer refers to it (exchange_maybe_free()). */
+#include "proxy/exchange.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/exchange_internal.h"
+#include "proxy/log.h"
+#include "proxy/pending.h"
+
+#define CONTAINER(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+usec_t exchange_now(const struct exchange *x)
+{
+	return wall_clock_now(&x->worker->app->clock);
+}
+
+usec_t exchange_boot_at(const struct exchange *x, usec_t wall)
+{
+	return wall == USEC_MAX ? USEC_MAX : usec_add(wall - exchange_now(x), clock_boot());
+}
+
+/* --- timer: the machine's own time, the lease's renewal, a reply's pause ------------------------ */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct exchange *x = timer->data;
+	usec_t boot = clock_boot();
+
+	if (x->renew_at <= boot) {
+		x->renew_at = USEC_MAX;
+		exchange_renew(x);
+	}
+	if (x->stream_at <= boot) {
+		x->stream_at = USEC_MAX;
+		exchange_reply_paused(x);
+	}
+	if (!x->ended && x->wake_at <= exchange_now(x)) {
+		x->wake_at = USEC_MAX;
+		exchange_simple_event(x, DELIVERY_EV_TIMER);
+		return;
+	}
+	exchange_arm_timer(x);
+}
+
+void exchange_arm_timer(struct exchange *x)
+{
+	usec_t boot = clock_boot();
+	usec_t at = usec_min(x->renew_at, x->stream_at);
+
+	if (x->closing)
+		return;
+	if (!x->ended)
+		at = usec_min(at, exchange_boot_at(x, x->wake_at));
+	if (at == USEC_MAX) {
+		uv_timer_stop(&x->timer);
+		return;
+	}
+	/* Rounded up: libuv's timers are in milliseconds and count from the loop's own time. */
+	uv_update_time(&x->worker->loop.uv);
+	uv_timer_start(&x->timer, on_timer,
+		       at <= boot ? 0 : (uint64_t)((at - boot + USEC_MS - 1) / USEC_MS), 0);
+}
+
+/* --- end of life -------------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct exchange *x = handle->data;
+	struct worker *worker = x->worker;
+
+	if (x->prev != NULL)
+		x->prev->next = x->next;
+	else
+		worker->exchanges = x->next;
+	if (x->next != NULL)
+		x->next->prev = x->prev;
+	worker->exchange_count--;
+	ledger_reply_unref(x->last_reply);
+	ledger_reply_unref(x->stored_reply);
+	free(x->upstream_key);
+	free(x->name_block);
+	free(x);
+}
+
+void exchange_maybe_free(struct exchange *x)
+{
+	if (!x->ended || x->closing || x->calls > 0 || x->send != NULL || x->waiter_out ||
+	    x->gate_out)
+		return;
+	x->closing = true;
+	if (x->request != NULL) {
+		front_request_release(x->request);
+		x->request = NULL;
+	}
+	uv_close((uv_handle_t *)&x->timer, on_closed);
+}
+
+static void end(struct exchange *x)
+{
+	x->ended = true;
+	x->wake_at = USEC_MAX;
+	if (x->entry != NULL) {
+		live_leave(x->worker->app->live, x->entry,
+			   x->delivery.have_op ? &x->delivery.op : NULL,
+			   x->delivery.started > 0 ? x->last_reply : x->stored_reply);
+		x->entry = NULL;
+	}
+	if (!x->answered) {
+		x->answered = true;
+		exchange_count_result(x, RESULT_GONE);
+	}
+	exchange_maybe_free(x);
+}
+
+/* --- gate --------------------------------------------------------------------------------------- */
+
+static void release(struct exchange *x)
+{
+	if (x->ticket == 0)
+		return;
+	provider_release(x->provider, x->ticket, exchange_now(x));
+	x->ticket = 0;
+}
+
+/* Leaves the queue; a slot granted in the same moment goes back. */
+static void leave_queue(struct exchange *x)
+{
+	uint64_t ticket;
+
+	if (!x->gate_out)
+		return;
+	ticket = provider_forget(x->provider, &x->gate);
+	if (ticket != 0)
+		provider_release(x->provider, ticket, exchange_now(x));
+	if (!x->gate.granted)
+		x->gate_out = false;
+}
+
+static void gate_event(struct exchange *x, const struct gate_answer *answer,
+		       uint8_t token[OP_TOKEN_LEN], struct delivery_event *ret_event)
+{
+	ret_event->now = exchange_now(x);
+	if (answer->why == GATE_OPEN) {
+		x->ticket = answer->ticket;
+		worker_random(x->worker, token, OP_TOKEN_LEN);
+		ret_event->kind = DELIVERY_EV_GATE_OPEN;
+		ret_event->token = token;
+		return;
+	}
+	ret_event->kind = DELIVERY_EV_GATE_CLOSED;
+	ret_event->until = answer->until;
+	ret_event->rate_limited = answer->rate_limited;
+}
+
+/* A slot was granted, or a block woke the queue empty-handed: then the gate is asked anew. */
+static void on_grant(struct loop_task *task)
+{
+	struct exchange *x =
+		CONTAINER(CONTAINER(task, struct gate_waiter, task), struct exchange, gate);
+	struct gate_answer answer = {.why = GATE_OPEN};
+	struct delivery_event event = {0};
+	uint8_t token[OP_TOKEN_LEN];
+	uint64_t ticket = provider_forget(x->provider, &x->gate);
+
+	x->gate_out = false;
+	if (x->ended || x->delivery.phase != DELIVERY_QUEUE) {
+		if (ticket != 0)
+			provider_release(x->provider, ticket, exchange_now(x));
+		exchange_maybe_free(x);
+		return;
+	}
+	if (ticket == 0) {
+		exchange_simple_event(x, DELIVERY_EV_TIMER);
+		return;
+	}
+	answer.ticket = ticket;
+	gate_event(x, &answer, token, &event);
+	exchange_event(x, &event);
+}
+
+/* --- joining ------------------------------------------------------------------------------------ */
+
+static void enter(struct exchange *x);
+
+static void on_owner_left(struct loop_task *task)
+{
+	struct exchange *x =
+		CONTAINER(CONTAINER(task, struct live_waiter, task), struct exchange, waiter);
+	struct live_result *result = x->waiter.result;
+	struct delivery_event event = {.kind = DELIVERY_EV_RECORD};
+
+	x->waiter_out = false;
+	x->waiter.result = NULL;
+	if (x->ended) {
+		live_result_unref(result);
+		exchange_maybe_free(x);
+		return;
+	}
+	if (result == NULL) {
+		enter(x);
+		return;
+	}
+	if (result->reply != NULL && x->stored_reply == NULL)
+		x->stored_reply = ledger_reply_ref(result->reply);
+	event.now = exchange_now(x);
+	event.op = &result->op;
+	exchange_event(x, &event);
+	live_result_unref(result);
+}
+
+/* Enters the table of live operations: as the one that works on it, or as one that joins. */
+static void enter(struct exchange *x)
+{
+	struct delivery_event event = {.kind = DELIVERY_EV_START};
+	bool join = x->provider->config->policy.in_flight == IN_FLIGHT_JOIN;
+	bool same = true, known = false;
+	struct op op;
+
+	x->waiter.loop = &x->worker->loop;
+	x->waiter.task.run = on_owner_left;
+	switch (live_enter(x->worker->app->live, &x->name, x->delivery.fingerprint, &x->waiter,
+			   join, &x->entry, &same, &known, &op)) {
+	case LIVE_OWNER:
+		break;
+	case LIVE_BUSY:
+		event.kind = DELIVERY_EV_BUSY;
+		event.same = same;
+		event.op = known ? &op : NULL;
+		x->waiter_out = same && join;
+		break;
+	case LIVE_MEMORY:
+		exchange_answer_problem(x, "ledger-away", 503, BUSY_RETRY_AFTER, "out of memory");
+		end(x);
+		return;
+	}
+	event.now = exchange_now(x);
+	exchange_event(x, &event);
+}
+
+/* --- the machine -------------------------------------------------------------------------------- */
+
+static void wait_until(struct exchange *x, usec_t until)
+{
+	x->wake_at = until;
+	exchange_arm_timer(x);
+}
+
+static void note_waiting(struct exchange *x, bool waiting)
+{
+	usec_t boot = clock_boot();
+
+	if (x->wait_since != 0)
+		x->wait_time += boot - x->wait_since;
+	x->wait_since = waiting ? boot : 0;
+}
+
+/* Leaves behind what the last action set up, before the next one. */
+static void leave_last_action(struct exchange *x, enum delivery_act act)
+{
+	if (act == DELIVERY_ACT_NONE)
+		return;
+	x->wake_at = USEC_MAX;
+	if (act != DELIVERY_ACT_WAIT)
+		leave_queue(x);
+	if (x->waiter_out && act != DELIVERY_ACT_JOIN &&
+	    live_forget(x->worker->app->live, &x->waiter))
+		x->waiter_out = false;
+	note_waiting(x, act == DELIVERY_ACT_WAIT || act == DELIVERY_ACT_JOIN);
+}
+
+/* Asks the gate; true: `event` is the answer. */
+static void ask_gate(struct exchange *x, uint8_t token[OP_TOKEN_LEN], struct delivery_event *event)
+{
+	struct gate_answer answer;
+
+	if (x->gate_out) {
+		/* An earlier grant's task is still on its way; it will be the answer. */
+		memset(&answer, 0, sizeof(answer));
+		answer.why = GATE_CONCURRENCY;
+		answer.until = USEC_MAX;
+	} else {
+		x->gate.loop = &x->worker->loop;
+		x->gate.task.run = on_grant;
+		answer = provider_enter(x->provider, &x->gate, exchange_now(x));
+		x->gate_out = answer.why == GATE_CONCURRENCY;
+	}
+	gate_event(x, &answer, token, event);
+}
+
+/* Writes that no ledger needs: those of requests that are not recorded. */
+static bool is_unrecorded(const struct exchange *x, const struct delivery_action *act)
+{
+	if (x->keyed)
+		return false;
+	return x->off || x->delivery.safe || act->write != WRITE_SETTLE ||
+	       x->delivery.proposal.state != OP_UNKNOWN || x->worker->app->ledger == NULL;
+}
+
+/* Performs one action. true: `event` is the next event, to be stepped at once. */
+static bool perform(struct exchange *x, const struct delivery_action *act,
+		    uint8_t token[OP_TOKEN_LEN], struct delivery_event *event)
+{
+	leave_last_action(x, act->act);
+	if (act->release)
+		release(x);
+	if (act->answer != ANSWER_NONE && !x->answered) {
+		x->answered = true;
+		exchange_answer(x, act);
+	}
+	memset(event, 0, sizeof(*event));
+	switch (act->act) {
+	case DELIVERY_ACT_NONE:
+		return false;
+	case DELIVERY_ACT_GATE:
+		ask_gate(x, token, event);
+		return true;
+	case DELIVERY_ACT_READ:
+		exchange_read(x);
+		wait_until(x, act->until);
+		return false;
+	case DELIVERY_ACT_WRITE:
+		if (is_unrecorded(x, act)) {
+			event->kind = DELIVERY_EV_WRITTEN;
+			event->now = exchange_now(x);
+			return true;
+		}
+		exchange_write(x, act);
+		wait_until(x, act->until);
+		return false;
+	case DELIVERY_ACT_WAIT:
+	case DELIVERY_ACT_JOIN:
+		wait_until(x, act->until);
+		return false;
+	case DELIVERY_ACT_SEND:
+		x->wake_at = act->until;
+		exchange_send(x, act);
+		exchange_arm_timer(x);
+		return false;
+	case DELIVERY_ACT_CANCEL:
+		exchange_cancel(x, FAULT_CALLER);
+		return false;
+	case DELIVERY_ACT_END:
+		end(x);
+		return false;
+	}
+	return false;
+}
+
+void exchange_event(struct exchange *x, const struct delivery_event *first)
+{
+	struct delivery_action act;
+	uint8_t token[OP_TOKEN_LEN];
+	struct delivery_event event = *first;
+	bool more = true;
+
+	while (more && !x->ended) {
+		delivery_step(&x->delivery, &event, &act);
+		if (x->entry != NULL && event.kind == DELIVERY_EV_WRITTEN)
+			live_update(x->worker->app->live, x->entry, &x->delivery.op);
+		more = perform(x, &act, token, &event);
+	}
+}
+
+void exchange_simple_event(struct exchange *x, enum delivery_event_kind kind)
+{
+	struct delivery_event event = {.kind = kind};
+
+	event.now = exchange_now(x);
+	exchange_event(x, &event);
+}
+
+/* --- the caller --------------------------------------------------------------------------------- */
+
+static void on_half(struct front_request *request)
+{
+	struct exchange *x = request->data;
+
+	if (!x->ended)
+		exchange_simple_event(x, DELIVERY_EV_HALF);
+}
+
+static void on_gone(struct front_request *request)
+{
+	struct exchange *x = request->data;
+
+	x->caller_gone = true;
+	exchange_stream_dropped(x);
+	if (!x->ended)
+		exchange_simple_event(x, DELIVERY_EV_GONE);
+}
+
+static void on_body(struct front_request *request)
+{
+	struct exchange *x = request->data;
+
+	if (x->send != NULL && !x->send->done)
+		attempt_body_ready(&x->send->attempt);
+}
+
+/* --- start -------------------------------------------------------------------------------------- */
+
+static bool store_is_full(const struct exchange *x)
+{
+	const struct app *app = x->worker->app;
+
+	return pending_is_full(app->pending) ||
+	       atomic_load(&x->provider->unresolved_keyed) >= app->config->unknown_max;
+}
+
+static void set_facts(struct exchange *x)
+{
+	struct front_request *request = x->request;
+	struct delivery *d = &x->delivery;
+	const struct policy *policy = &x->provider->config->policy;
+	usec_t now = exchange_now(x), boot = clock_boot();
+	usec_t complete = now - (boot - request->complete);
+
+	delivery_init(d, x->off ? &x->provider->plain : policy);
+	d->safe = op_method_is_safe(request->method);
+	d->is_delete = strcmp(request->method, "DELETE") == 0;
+	d->replayable = !request->streamed;
+	d->answer_by = usec_add(complete, policy->hold);
+	d->hint_attempts = request->hints.attempts;
+	if (request->hints.deadline >= 0) {
+		d->deadline = usec_add(now - (boot - request->started), request->hints.deadline);
+		d->answer_by = usec_min(d->answer_by, d->deadline);
+	}
+	if (d->safe)
+		d->repeat = x->off ? REPEAT_NEVER : REPEAT_ALWAYS;
+	worker_random(x->worker, d->incarnation, OP_INCARNATION_LEN);
+}
+
+static struct exchange *exchange_new(struct front_request *request)
+{
+	struct exchange *x = calloc(1, sizeof(*x));
+	struct worker *worker = front_worker(request->front);
+
+	if (x == NULL)
+		return NULL;
+	x->worker = worker;
+	x->provider = request->provider;
+	x->request = request;
+	x->off = request->provider->config->mode == MODE_OFF;
+	x->wake_at = x->renew_at = x->stream_at = USEC_MAX;
+	x->began = clock_boot();
+	uv_timer_init(&worker->loop.uv, &x->timer);
+	x->timer.data = x;
+	x->next = worker->exchanges;
+	if (x->next != NULL)
+		x->next->prev = x;
+	worker->exchanges = x;
+	worker->exchange_count++;
+	request->data = x;
+	request->on_half = on_half;
+	request->on_gone = on_gone;
+	request->on_written = NULL;
+	request->on_body = on_body;
+	return x;
+}
+
+void exchange_start(struct front_request *request)
+{
+	struct exchange *x = exchange_new(request);
+	const char *problem;
+	char detail[256] = "";
+
+	if (x == NULL) {
+		struct front_answer answer = {.status = 503, .close = true};
+
+		answer.stream_length = answer.head_length = -1;
+		front_request_answer(request, &answer);
+		front_request_release(request);
+		return;
+	}
+	set_facts(x);
+	problem = exchange_identify(x, detail);
+	if (problem != NULL) {
+		exchange_answer_problem(x, problem, 400, -1, detail);
+	} else if (x->keyed && x->worker->app->ledger == NULL) {
+		exchange_answer_problem(x, "ledger-away", 503, BUSY_RETRY_AFTER, NULL);
+	} else if (x->keyed && store_is_full(x)) {
+		exchange_answer_problem(x, "ledger-full", 503, BUSY_RETRY_AFTER, NULL);
+	} else {
+		if (x->worker->draining)
+			x->delivery.draining = true;
+		if (x->keyed)
+			enter(x);
+		else
+			exchange_simple_event(x, DELIVERY_EV_START);
+		return;
+	}
+	end(x);
+}
+
+void exchange_drain_all(struct worker *worker)
+{
+	struct exchange *next;
+
+	for (struct exchange *x = worker->exchanges; x != NULL; x = next) {
+		next = x->next;
+		if (!x->ended)
+			exchange_simple_event(x, DELIVERY_EV_DRAIN);
+	}
+}
+
+void exchange_cut_all(struct worker *worker)
+{
+	for (struct exchange *x = worker->exchanges; x != NULL; x = x->next)
+		exchange_cancel(x, FAULT_TOTAL);
+}
