@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUSY_MS 2000      /* another process' transaction on the same file */
-#define WAL_TRIES 100     /* switching a new file to WAL ignores the busy timeout */
+#define BUSY_MS 2000  /* another process' transaction on the same file */
+#define WAL_TRIES 100 /* switching a new file to WAL ignores the busy timeout */
 #define WAL_TRY_MS 20
 
 int sqlite_db_exec(sqlite3 *db, const char *sql)
@@ -97,7 +97,8 @@ int sqlite_db_open(const char *path, enum sqlite_db_access access, bool disk, sq
 	if (rc == SQLITE_OK && access != SQLITE_DB_READ)
 		rc = journal_mode(db);
 	if (rc == SQLITE_OK && access != SQLITE_DB_READ)
-		rc = sqlite_db_exec(db, disk ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=NORMAL");
+		rc = sqlite_db_exec(db,
+				    disk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
 	if (rc == SQLITE_OK)
 		rc = sqlite_db_exec(db, "PRAGMA temp_store=MEMORY;"
 					"PRAGMA cache_size=-16384;" /* KiB */

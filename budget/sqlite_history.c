@@ -99,7 +99,7 @@ static bool attempt_read(json_t *entry, struct op_attempt ring[OP_RING])
 	attempt->start = at;
 	attempt->ms = (uint32_t)ms;
 	attempt->status = (uint16_t)status;
-	attempt->class = (uint8_t)class;
+	attempt->class = (uint8_t) class;
 	attempt->effect = (uint8_t)effect;
 	attempt->fault = (uint8_t)fault;
 	attempt->has_verdict = verdict != 0;

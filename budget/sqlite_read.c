@@ -181,15 +181,15 @@ static int list_bind(sqlite3_stmt *stmt, const struct ledger_filter *filter, int
 static int list_prepare(sqlite3 *db, const struct ledger_filter *filter, int64_t created,
 			int64_t id, sqlite3_stmt **ret_stmt)
 {
-	char *rest = sqlite3_mprintf("FROM operations INDEXED BY %s%s%s%s%s%s%s"
-				     " ORDER BY created DESC, id DESC",
-				     list_source(filter->state),
-				     filter->provider ? " AND provider = ?1" : "",
-				     filter->tenant ? " AND tenant = ?2" : "",
-				     filter->key_prefix ? " AND substr(key, 1, length(?3)) = ?3" : "",
-				     filter->class >= 0 ? " AND class = ?4" : "",
-				     filter->before > 0 ? " AND created < ?5" : "",
-				     filter->cursor ? " AND (created, id) < (?6, ?7)" : "");
+	char *rest = sqlite3_mprintf(
+		"FROM operations INDEXED BY %s%s%s%s%s%s%s"
+		" ORDER BY created DESC, id DESC",
+		list_source(filter->state), filter->provider ? " AND provider = ?1" : "",
+		filter->tenant ? " AND tenant = ?2" : "",
+		filter->key_prefix ? " AND substr(key, 1, length(?3)) = ?3" : "",
+		filter->class >= 0 ? " AND class = ?4" : "",
+		filter->before > 0 ? " AND created < ?5" : "",
+		filter->cursor ? " AND (created, id) < (?6, ?7)" : "");
 	int rc = rest ? prepare_select(db, SELECT_NOTES, rest, ret_stmt) : SQLITE_NOMEM;
 	sqlite3_free(rest);
 	return rc == SQLITE_OK ? list_bind(*ret_stmt, filter, created, id) : rc;
@@ -245,8 +245,10 @@ static const char stats_sql[] =
 	") GROUP BY provider, state, class";
 
 static const char provider_stats_sql[] =
-	"SELECT provider, sum(unresolved), sum(keyed), min(oldest), sum(disputed), min(eligible) FROM ("
-	"SELECT provider, count(*) AS unresolved, sum(unkeyed = 0) AS keyed, min(created) AS oldest,"
+	"SELECT provider, sum(unresolved), sum(keyed), min(oldest), sum(disputed), min(eligible) "
+	"FROM ("
+	"SELECT provider, count(*) AS unresolved, sum(unkeyed = 0) AS keyed, min(created) AS "
+	"oldest,"
 	" 0 AS disputed, NULL AS eligible FROM operations INDEXED BY operations_unresolved"
 	" WHERE unresolved > 0 GROUP BY provider"
 	" UNION ALL "
@@ -254,7 +256,8 @@ static const char provider_stats_sql[] =
 	" WHERE disputed = 1 GROUP BY provider"
 	" UNION ALL "
 	"SELECT provider, 0, 0, NULL, 0, min(CASE next WHEN 0 THEN created ELSE next END)"
-	" FROM operations INDEXED BY operations_waiting WHERE terminal = 0 AND state <> 'attempting'"
+	" FROM operations INDEXED BY operations_waiting WHERE terminal = 0 AND state <> "
+	"'attempting'"
 	" AND state = 'ready' AND next <= ?1 GROUP BY provider"
 	") GROUP BY provider";
 

@@ -3,13 +3,16 @@
 #include "budget/sqlite_retain.h"
 
 #define ALL_CLASSES                                                                                \
-	"('none', 'success', 'invalid', 'auth', 'quota', 'rate_limited', 'transient', 'deferred',"     \
+	"('none', 'success', 'invalid', 'auth', 'quota', 'rate_limited', 'transient', 'deferred'," \
 	" 'unknown')"
-#define ENDED "provider = ?1 AND state IN ('succeeded', 'failed', 'exhausted') AND class IN " ALL_CLASSES
+#define ENDED                                                                                      \
+	"provider = ?1 AND state IN ('succeeded', 'failed', 'exhausted') AND class "               \
+	"IN " ALL_CLASSES
 
 /* ?1 provider, ?2 the cut-off, ?3 the most rows, ?4 whether unkeyed = 0 goes too. */
 static const char trim[] =
-	"UPDATE operations SET tombstone = 1, counter = counter + 1, reply_kept = 0, history = '[]',"
+	"UPDATE operations SET tombstone = 1, counter = counter + 1, reply_kept = 0, history = "
+	"'[]',"
 	" token = NULL, credential = NULL, method = NULL, target = NULL,"
 	" notes = NULL, reply_status = NULL, reply_close_delimited = NULL, reply_head = NULL,"
 	" reply_body = NULL"
@@ -21,10 +24,10 @@ static const char trim[] =
 	" WHERE " where " LIMIT ?3)"
 
 static const char *const deletes[] = {
-	DELETE("operations_tombs", "terminal > 0 AND tombstone = 1 AND " ENDED
-				   " AND terminal < ?2 AND unresolved = 0"),
-	DELETE("operations_final", "terminal > 0 AND tombstone = 0 AND " ENDED
-				   " AND terminal < ?2 AND unresolved = 0"),
+	DELETE("operations_tombs",
+	       "terminal > 0 AND tombstone = 1 AND " ENDED " AND terminal < ?2 AND unresolved = 0"),
+	DELETE("operations_final",
+	       "terminal > 0 AND tombstone = 0 AND " ENDED " AND terminal < ?2 AND unresolved = 0"),
 	DELETE("operations_held", "state = 'held' AND unresolved = 0 AND provider = ?1"
 				  " AND held_since > 0 AND held_since < ?2"),
 	/* `delivered` moves with each delivery; a record that has none yet counts from `created`. */
@@ -34,7 +37,8 @@ static const char *const deletes[] = {
 
 /* What may still move by itself (attempting, ready) is left to become unknown first. */
 #define UNKNOWN                                                                                    \
-	"unresolved > 0 AND provider = ?1 AND unkeyed IN (1, 1 - ?4) AND state IN ('unknown', 'held')"
+	"unresolved > 0 AND provider = ?1 AND unkeyed IN (1, 1 - ?4) AND state IN ('unknown', "    \
+	"'held')"
 
 static const char expire_unknown[] = DELETE("operations_unresolved", UNKNOWN " AND updated < ?2");
 static const char count_unknown[] =
@@ -65,7 +69,8 @@ static int prepare(struct share *share, const char *sql, usec_t before, int64_t 
 	return SQLITE_OK;
 }
 
-static int take(struct share *share, const char *sql, usec_t before, int64_t most, int64_t *ret_taken)
+static int take(struct share *share, const char *sql, usec_t before, int64_t most,
+		int64_t *ret_taken)
 {
 	sqlite3_stmt *stmt = NULL;
 	*ret_taken = 0;

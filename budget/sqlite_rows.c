@@ -147,13 +147,13 @@ char *sqlite_rows_update(const char *where)
 	for (int i = 0; i < 5; i++)
 		sqlite3_str_appendf(sql, "%s = coalesce(?%d, %s), ", text_names[i], PARAM_TEXTS + i,
 				    text_names[i]);
-	sqlite3_str_appendf(sql,
-			    "notes = CASE WHEN ?%d IS NULL THEN notes WHEN notes IS NULL THEN ?%d"
-			    " WHEN length(notes) > " NOTES_MAX
-			    " THEN substr(substr(notes, -" NOTES_KEPT "),"
-			    " instr(substr(notes, -" NOTES_KEPT "), char(10)) + 1) || char(10) || ?%d"
-			    " ELSE notes || char(10) || ?%d END",
-			    PARAM_NOTE, PARAM_NOTE, PARAM_NOTE, PARAM_NOTE);
+	sqlite3_str_appendf(
+		sql,
+		"notes = CASE WHEN ?%d IS NULL THEN notes WHEN notes IS NULL THEN ?%d"
+		" WHEN length(notes) > " NOTES_MAX " THEN substr(substr(notes, -" NOTES_KEPT "),"
+		" instr(substr(notes, -" NOTES_KEPT "), char(10)) + 1) || char(10) || ?%d"
+		" ELSE notes || char(10) || ?%d END",
+		PARAM_NOTE, PARAM_NOTE, PARAM_NOTE, PARAM_NOTE);
 	for (int i = 0; i < 4; i++)
 		sqlite3_str_appendf(sql, ", %s = CASE ?%d WHEN %d THEN ?%d WHEN %d THEN %s END",
 				    reply_names[i], PARAM_REPLY_MODE, REPLY_GIVEN, PARAM_REPLY + i,
@@ -191,8 +191,8 @@ static int bind_set(sqlite3_stmt *stmt, int at, const struct op_set *set)
 	return sqlite3_bind_blob(stmt, at, bytes, sizeof(bytes), SQLITE_TRANSIENT);
 }
 
-static int bind_column(sqlite3_stmt *stmt, int at, const struct column *column,
-		       const struct op *op, char history[SQLITE_HISTORY_MAX])
+static int bind_column(sqlite3_stmt *stmt, int at, const struct column *column, const struct op *op,
+		       char history[SQLITE_HISTORY_MAX])
 {
 	const void *value = (const char *)op + column->offset;
 	switch (column->kind) {
@@ -414,9 +414,15 @@ static int read_reply(sqlite3_stmt *stmt, struct ledger_reply **ret_reply)
 int sqlite_rows_read(sqlite3_stmt *stmt, enum sqlite_select what, struct ledger_row *ret_row)
 {
 	struct ledger_row row = {0};
-	char **const texts[] = {&row.provider,           &row.tenant,         &row.scope,
-				&row.key,                &row.texts.method,   &row.texts.target,
-				&row.texts.upstream_key, &row.texts.corrects, &row.texts.corrected_by,
+	char **const texts[] = {&row.provider,
+				&row.tenant,
+				&row.scope,
+				&row.key,
+				&row.texts.method,
+				&row.texts.target,
+				&row.texts.upstream_key,
+				&row.texts.corrects,
+				&row.texts.corrected_by,
 				&row.notes};
 	int rc = SQLITE_OK;
 	for (int i = 0; i < COLUMN_COUNT && rc == SQLITE_OK; i++)

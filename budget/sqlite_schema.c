@@ -56,7 +56,8 @@ static const char version_1[] =
 	" deadline INTEGER NOT NULL, repeat_until INTEGER NOT NULL, terminal INTEGER NOT NULL,"
 	" held_since INTEGER NOT NULL, last_end INTEGER NOT NULL, delivered INTEGER NOT NULL,"
 	" token BLOB, owner TEXT NOT NULL, lease_until INTEGER NOT NULL,"
-	" fingerprint BLOB NOT NULL, generation INTEGER NOT NULL, generation_first INTEGER NOT NULL,"
+	" fingerprint BLOB NOT NULL, generation INTEGER NOT NULL, generation_first INTEGER NOT "
+	"NULL,"
 	" last_n INTEGER NOT NULL, fault TEXT NOT NULL, status INTEGER NOT NULL,"
 	" reason TEXT NOT NULL, retry_never INTEGER NOT NULL, settled_by_hand INTEGER NOT NULL,"
 	" success_repeatable INTEGER NOT NULL, credential BLOB, remote_id TEXT NOT NULL,"
@@ -95,13 +96,24 @@ static const char version_1[] =
 
 #define ISO(column)                                                                                \
 	"strftime('%Y-%m-%dT%H:%M:%fZ', nullif(" column ", 0) / 1e6, 'unixepoch') AS " column
-	"CREATE VIEW ops AS SELECT provider, tenant, scope, key, state, class, effect, status, reason,"
+	"CREATE VIEW ops AS SELECT provider, tenant, scope, key, state, class, effect, status, "
+	"reason,"
 	" fault, attempts, attempt_limit, unresolved, disputed, quarantined, unkeyed, tombstone,"
-	" method, target, remote_id, " ISO("created") ", " ISO("updated") ", " ISO("next") ", "
-	ISO("deadline") ", " ISO("repeat_until") ", " ISO("terminal") ", " ISO("held_since") ", "
-	"owner, " ISO("lease_until") ", lower(hex(incarnation)) AS incarnation, counter, generation,"
-	" lower(hex(fingerprint)) AS fingerprint, history, notes, corrects, corrected_by,"
-	" reply_status, length(reply_body) AS reply_bytes FROM operations;";
+	" method, target, remote_id, " ISO("created") ", " ISO("updated") ", " ISO("next") ", " ISO("deadline") ", " ISO("repeat_until") ", " ISO(
+		"terminal") ", " ISO("held_since") ", "
+						   "owner, " ISO(
+							   "lease_until") ", "
+									  "lower(hex(incarnation)) "
+									  "AS incarnation, "
+									  "counter, generation,"
+									  " lower(hex(fingerprint))"
+									  " AS fingerprint, "
+									  "history, notes, "
+									  "corrects, corrected_by,"
+									  " reply_status, "
+									  "length(reply_body) AS "
+									  "reply_bytes FROM "
+									  "operations;";
 #undef ISO
 
 static const char *const all_steps[] = {version_1};
@@ -216,7 +228,8 @@ int sqlite_schema_secret(sqlite3 *db, uint8_t *ret_secret)
 	if (version != sqlite_schema_steps.count)
 		return SQLITE_CORRUPT;
 	sqlite3_stmt *stmt;
-	rc = sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE name = 'secret'", -1, &stmt, NULL);
+	rc = sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE name = 'secret'", -1, &stmt,
+				NULL);
 	if (rc != SQLITE_OK)
 		return rc;
 	rc = sqlite3_step(stmt);

@@ -41,9 +41,9 @@ struct sqlite_store {
 	struct sqlite_instance instance;
 
 	struct sqlite_queue writes;
-	struct sqlite_writer writer;         /* the writer thread's */
+	struct sqlite_writer writer;                  /* the writer thread's */
 	struct ledger_request *retain, **retain_tail; /* the writer thread's */
-	_Atomic(const char *) write_error;   /* static text; NULL: the last write was good */
+	_Atomic(const char *) write_error; /* static text; NULL: the last write was good */
 	pthread_t writer_thread;
 
 	struct sqlite_queue reads;
@@ -250,7 +250,7 @@ static void *writer_main(void *data)
 	struct sqlite_store *store = data;
 	bool stopped = false;
 	while (!stopped || store->retain) {
-		usec_t wait = store->retain                       ? 0
+		usec_t wait = store->retain                      ? 0
 			      : atomic_load(&store->write_error) ? RECOVERY_EVERY
 								 : USEC_MAX;
 		struct ledger_request *batch = sqlite_queue_take(&store->writes, wait, &stopped);
@@ -333,7 +333,8 @@ static void submit(struct ledger *ledger, struct ledger_request *request)
 {
 	struct sqlite_store *store = store_of(ledger);
 	request->error = NULL;
-	if (sqlite_queue_put(goes_to_reader(request->verb) ? &store->reads : &store->writes, request))
+	if (sqlite_queue_put(goes_to_reader(request->verb) ? &store->reads : &store->writes,
+			     request))
 		return;
 	request->result = LEDGER_AWAY;
 	request->error = "too many requests are waiting for the ledger";

@@ -176,7 +176,7 @@ static int refuse_voided(struct sqlite_writer *writer, struct ledger_request *re
 
 static int write_row(struct sqlite_writer *writer, struct ledger_request *request)
 {
-	enum sqlite_write_statement which = request->expect_absent	     ? WRITE_INSERT
+	enum sqlite_write_statement which = request->expect_absent           ? WRITE_INSERT
 					    : request->verb == LEDGER_SETTLE ? WRITE_SETTLE
 									     : WRITE_SWAP;
 	sqlite3_stmt *stmt = writer->statements[which];

@@ -53,7 +53,8 @@ static void claim(struct bench *bench, struct slot *slot)
 	struct op *op = &slot->op;
 	long n = bench->next++;
 	memset(op, 0, sizeof(*op));
-	snprintf(slot->key, sizeof(slot->key), "invoice:%08lx:%ld", n * 2654435761L & 0xffffffffL, n);
+	snprintf(slot->key, sizeof(slot->key), "invoice:%08lx:%ld", n * 2654435761L & 0xffffffffL,
+		 n);
 	memcpy(op->incarnation, &n, sizeof(n));
 	memcpy(op->token, &n, sizeof(n));
 	op->token[OP_TOKEN_LEN - 1] = 1;

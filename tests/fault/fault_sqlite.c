@@ -102,7 +102,8 @@ static void play(struct ledger *ledger, struct scenario *scenario)
 	ask_freely(ledger, scenario, request);
 	request = (struct ledger_request){.verb = LEDGER_DUE, .now = T0 + USEC_MIN};
 	ask_freely(ledger, scenario, request);
-	request = (struct ledger_request){.verb = LEDGER_LIST, .filter = {.state = -1, .class = -1}};
+	request =
+		(struct ledger_request){.verb = LEDGER_LIST, .filter = {.state = -1, .class = -1}};
 	ask_freely(ledger, scenario, request);
 	request = (struct ledger_request){.verb = LEDGER_STATS, .now = T0};
 	ask_freely(ledger, scenario, request);
@@ -312,6 +313,7 @@ static void group_commit(void **state)
 	struct op op = attempting(1);
 	insert(fixture->ledger, "first", &op);
 	long syncs = fault_vfs_syncs();
+	bool blocked = false;
 	fault_vfs_block_sync();
 	for (int i = 0; i < COUNT; i++) {
 		key_text(i, keys[i]);
@@ -321,12 +323,14 @@ static void group_commit(void **state)
 		requests[i].data = &waiter;
 		ledger_submit(fixture->ledger, &requests[i]);
 		if (i == 0)
-			fault_vfs_wait_blocked();
+			blocked = fault_vfs_wait_blocked();
 	}
 	pthread_mutex_lock(&waiter.mutex);
-	assert_int_equal(waiter.waiting, COUNT); /* nobody is answered before the sync is over */
+	int waiting = waiter.waiting;
 	pthread_mutex_unlock(&waiter.mutex);
 	fault_vfs_let_sync();
+	assert_true(blocked);
+	assert_int_equal(waiting, COUNT); /* nobody is answered before the sync is over */
 	pthread_mutex_lock(&waiter.mutex);
 	while (waiter.waiting > 0)
 		pthread_cond_wait(&waiter.posted, &waiter.mutex);

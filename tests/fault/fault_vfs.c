@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct fault_file {
 	sqlite3_file base;
@@ -29,8 +30,8 @@ static struct {
 static bool fails(bool is_write)
 {
 	pthread_mutex_lock(&control.mutex);
-	bool counts = control.kind == FAULT_VFS_IOERR ||
-		      (control.kind == FAULT_VFS_FULL && is_write);
+	bool counts =
+		control.kind == FAULT_VFS_IOERR || (control.kind == FAULT_VFS_FULL && is_write);
 	bool fail = false;
 	if (counts) {
 		control.counted++;
@@ -294,12 +295,18 @@ void fault_vfs_block_sync(void)
 	pthread_mutex_unlock(&control.mutex);
 }
 
-void fault_vfs_wait_blocked(void)
+bool fault_vfs_wait_blocked(void)
 {
+	struct timespec until;
+	int late = 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
 	pthread_mutex_lock(&control.mutex);
-	while (!control.blocked)
-		pthread_cond_wait(&control.changed, &control.mutex);
+	while (!control.blocked && late == 0)
+		late = pthread_cond_timedwait(&control.changed, &control.mutex, &until);
+	bool blocked = control.blocked;
 	pthread_mutex_unlock(&control.mutex);
+	return blocked;
 }
 
 void fault_vfs_let_sync(void)

@@ -25,9 +25,9 @@ long fault_vfs_writes(void);
 long fault_vfs_syncs(void);
 bool fault_vfs_log_is_synced(void); /* nothing was written to a -wal file since its last sync */
 
-/* The next sync waits until fault_vfs_let_sync(). */
+/* The next sync waits until fault_vfs_let_sync(). false: none came within 10 s. */
 void fault_vfs_block_sync(void);
-void fault_vfs_wait_blocked(void);
+bool fault_vfs_wait_blocked(void);
 void fault_vfs_let_sync(void);
 
 /* With `keep`, each sync of a -wal file keeps a copy as FILE.synced: what a power cut leaves of it. */

@@ -40,8 +40,8 @@ static inline void fixture_remove(const char *path)
 static inline void fixture_open(struct fixture *fixture)
 {
 	char error[512];
-	if (sqlite_store_open(fixture->path, false, 1000, error, sizeof(error),
-			      &fixture->ledger) != 0)
+	if (sqlite_store_open(fixture->path, false, 1000, error, sizeof(error), &fixture->ledger) !=
+	    0)
 		fail_msg("%s", error);
 }
 

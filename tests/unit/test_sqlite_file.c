@@ -160,14 +160,16 @@ static void damaged_row(void **state)
 {
 	struct fixture *fixture = *state;
 	fixture_open(fixture);
-	const char *bad[] = {"state = 'lost'",  "history = '[{'",        "history = '[{\"n\":1}]'",
-			     "fingerprint = 1", "unresolved_set = x'00'", "reason = hex(zeroblob(64))"};
+	const char *bad[] = {"state = 'lost'",          "history = '[{'",
+			     "history = '[{\"n\":1}]'", "fingerprint = 1",
+			     "unresolved_set = x'00'",  "reason = hex(zeroblob(64))"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char key[16], sql[128];
 		struct op op = attempting(1), fine = attempting(2);
 		snprintf(key, sizeof(key), "bad%zu", i);
 		insert(fixture->ledger, key, &op);
-		snprintf(sql, sizeof(sql), "UPDATE operations SET %s WHERE key = '%s'", bad[i], key);
+		snprintf(sql, sizeof(sql), "UPDATE operations SET %s WHERE key = '%s'", bad[i],
+			 key);
 		run_sql(fixture->path, sql);
 		char good[16];
 		snprintf(good, sizeof(good), "good%zu", i);
@@ -368,15 +370,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_empty, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(refused),
-		TEST(made_from_version_0),
-		TEST(file_is_private),
-		TEST(migrates),
-		TEST(readable_by_people),
-		TEST(damaged_row),
-		TEST(damaged_file),
-		TEST(killed_after_the_answer),
-		TEST(two_processes),
+		TEST(refused),      TEST(made_from_version_0),     TEST(file_is_private),
+		TEST(migrates),     TEST(readable_by_people),      TEST(damaged_row),
+		TEST(damaged_file), TEST(killed_after_the_answer), TEST(two_processes),
 		TEST(instances),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,8 +83,8 @@ static void due(void **state)
 
 static struct ledger_request list_of(void)
 {
-	return (struct ledger_request){
-		.verb = LEDGER_LIST, .filter = {.state = -1, .class = -1, .limit = 100}};
+	return (struct ledger_request){.verb = LEDGER_LIST,
+				       .filter = {.state = -1, .class = -1, .limit = 100}};
 }
 
 static void expect_list(struct ledger *ledger, struct ledger_request request, const char *expected)
@@ -107,8 +107,7 @@ static void list_filters(void **state)
 		put(ledger, i % 2 ? "pay" : "mail", op_state_name((enum op_state)i), &op);
 	}
 	struct ledger_request list = list_of();
-	expect_list(ledger, list,
-		    "held unknown exhausted failed succeeded attempting ready ");
+	expect_list(ledger, list, "held unknown exhausted failed succeeded attempting ready ");
 	for (int i = 0; i < OP_STATE_COUNT; i++) {
 		char expected[64];
 		snprintf(expected, sizeof(expected), "%s ", op_state_name((enum op_state)i));
@@ -204,11 +203,10 @@ static void stats(void **state)
 	char text[512] = "";
 	size_t len = 0;
 	for (size_t i = 0; i < request.stat_count; i++)
-		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s/%s/%s=%d ",
-					request.stats[i].provider,
-					op_state_name(request.stats[i].state),
-					outcome_class_name(request.stats[i].class),
-					(int)request.stats[i].count);
+		len += (size_t)snprintf(
+			text + len, sizeof(text) - len, "%s/%s/%s=%d ", request.stats[i].provider,
+			op_state_name(request.stats[i].state),
+			outcome_class_name(request.stats[i].class), (int)request.stats[i].count);
 	assert_string_equal(text, "mail/ready/none=1 mail/succeeded/success=1 "
 				  "pay/attempting/none=1 pay/ready/none=2 pay/succeeded/success=3 "
 				  "pay/unknown/none=2 ");

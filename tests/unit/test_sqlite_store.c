@@ -467,7 +467,7 @@ static void batch_is_in_order(void **state)
 	struct fixture *fixture = *state;
 	struct op op = attempting(1), done = succeeded(op), bad = attempting(2);
 	struct ledger_request requests[6] = {
-		insert_of(LEDGER_CLAIM, "k", &op), insert_of(LEDGER_CLAIM, NULL, &bad),
+		insert_of(LEDGER_CLAIM, "k", &op),        insert_of(LEDGER_CLAIM, NULL, &bad),
 		{.verb = LEDGER_GET, .name = named("k")}, settle_of("k", &done, 1, 1),
 		{.verb = LEDGER_GET, .name = named("k")}, insert_of(LEDGER_CLAIM, "k", &bad),
 	};
