@@ -210,7 +210,8 @@ def test_b48_secrets_stay_out(provider: Provider, stint: StartStint) -> None:
     assert [name for name, text in texts.items() if secret in text] == []
     running.term()
     assert secret not in running.output()
-    stored = b"".join(path.read_bytes() for path in running.directory.glob("ledger.db*"))
+    stored = b"".join(path.read_bytes() for path in running.directory.glob("ledger.db*")
+                      if path.is_file())
     assert secret.encode() not in stored
 
 
@@ -262,6 +263,15 @@ def test_changes_need_json_and_no_foreign_origin(provider: Provider, stint: Star
         reply = fetch(running.admin_port, "POST", path, headers, body)
         assert 400 <= reply.status < 500, reply.status
     assert running.operation("k")["state"] == "unknown"
+
+
+def test_a_foreign_host_name_is_refused(provider: Provider, stint: StartStint) -> None:
+    running = stint()
+    for host, status in (("localhost", 200), (f"127.0.0.1:{running.admin_port}", 200),
+                         ("rebound.example", 403)):
+        with Client(running.admin_port) as client:
+            client.send(encode("GET", "/v1/operations", host=host))
+            assert client.read_reply().status == status, host
 
 
 def test_the_admin_listener_is_no_front(provider: Provider, stint: StartStint) -> None:

@@ -31,7 +31,8 @@ def test_b17_two_instances_spend_one_budget(
 ) -> None:
     provider.script(json_step(429, "{}"))
     ledger = tmp_path / "shared.db"
-    policy = {"hold": "20ms", "backoff": {"first": "100ms", "factor": 1}}
+    # The hold bounds the store too: it has to be longer than a slow fsync.
+    policy = {"hold": "250ms", "backoff": {"first": "400ms", "max": "400ms", "factor": 1}}
     pair = [stint(provider=policy, ledger=ledger) for _ in range(2)]
     states = []
     for turn in range(20):
@@ -40,7 +41,7 @@ def test_b17_two_instances_spend_one_budget(
         assert reply.status in (424, 429)
         if reply.status == 424:
             break
-        time.sleep(0.06)
+        time.sleep(0.45)  # longer than the backoff, so that each instance finds it due
     problem(reply, 424, "exhausted", "exhausted")
     for one in pair:
         problem(one.send(key="k"), 424, "exhausted", "exhausted")
