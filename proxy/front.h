@@ -77,7 +77,7 @@ struct front_answer {
 typedef void (*front_start_cb)(struct front_request *request);
 
 /* Opens the listeners of one worker (SO_REUSEPORT for TCP; a unix socket is opened once and shared).
- * error gets one sentence. Returns 0 or -1. */
+ * For one worker after the other, not at once. error gets one sentence. Returns 0 or -1. */
 int front_new(struct app *app, struct loop *loop, front_start_cb start, void *worker, char *error,
 	      size_t error_len, struct front **ret_front);
 void *front_worker(const struct front *front);
@@ -91,8 +91,8 @@ void front_close(struct front *front, void (*closed)(void *data), void *data);
 /* Writes the answer. Once for each request; any time on the loop's thread after start. */
 void front_request_answer(struct front_request *request, const struct front_answer *answer);
 void front_stream_ready(struct front_request *request);
-/* Reads more of a streamed body: bytes, 0 at its end, -EAGAIN: nothing yet (on_body follows),
- * -ECONNRESET: the caller broke off. The first body.length bytes are in `body` and come first. */
+/* Reads a body, from its first byte: bytes, 0 at its end, -EAGAIN: nothing yet (on_body follows),
+ * -ECONNRESET: the caller broke off. What is in `body` comes first, then the rest. */
 ssize_t front_request_read(struct front_request *request, char *buffer, size_t len);
 /* The owner is done with the request (its answer may still be going out; callbacks no longer
  * fire). */

@@ -33,7 +33,7 @@ static ssize_t cut(struct front_private *p)
 
 static ssize_t pull_once(struct front_private *p, char *buffer, size_t max)
 {
-	ssize_t n;
+	ssize_t n = 0;
 
 	p->in_pull = true;
 	do {

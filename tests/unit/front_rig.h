@@ -397,6 +397,7 @@ static struct reply read_to_end(struct rig *rig, int fd)
 	char buffer[65536];
 	ssize_t n;
 
+	parse(&reply);
 	while ((n = receive(rig, fd, buffer, sizeof(buffer))) > 0)
 		add(&reply, buffer, (size_t)n);
 	reply.ended = true;
