@@ -146,12 +146,12 @@ static const char *list_source(int state)
 /* A cursor is the creation time and the id of the last row of the page before. */
 static bool cursor_read(const char *text, int64_t *ret_created, int64_t *ret_id)
 {
-	long long created, id;
+	unsigned long long created, id;
 	int end = 0;
 	if (sscanf(text, "%16llx-%16llx%n", &created, &id, &end) != 2 || text[end] != '\0')
 		return false;
-	*ret_created = created;
-	*ret_id = id;
+	*ret_created = (int64_t)created;
+	*ret_id = (int64_t)id;
 	return true;
 }
 
