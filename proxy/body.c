@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_CAPACITY 1024
+#define FIRST_CAPACITY 256
 
 void body_init(struct body *body, const struct body_limits *limits)
 {

@@ -209,6 +209,8 @@ static void on_owner_left(struct loop_task *task)
 	}
 	if (result->reply != NULL && x->stored_reply == NULL)
 		x->stored_reply = ledger_reply_ref(result->reply);
+	if (result->op.state == OP_HELD)
+		exchange_set_credential(x);
 	event.now = exchange_now(x);
 	event.op = &result->op;
 	exchange_event(x, &event);

@@ -374,6 +374,8 @@ static void on_done(struct attempt *attempt)
 	count_attempt(x, s, &verdict);
 	log_attempt(x, s, &verdict);
 	keep_remote_id(x, s, remote_id);
+	if (x->keyed && verdict.class == CLASS_AUTH)
+		exchange_set_credential(x);
 	/* Attempts that were not sent are skipped over: the reply before stays the last one. */
 	if (attempt->sent)
 		keep_reply(x, s);

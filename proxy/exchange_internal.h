@@ -31,7 +31,7 @@ struct send {
 	bool truncated;  /* longer than retain.body, the rest dropped */
 	char *copy;      /* keyed: what a stream has passed on so far, while within retain.body */
 	size_t copy_len;
-	bool copy_over; /* it was longer, or memory was short: no copy is kept */
+	bool copy_over;  /* it was longer, or memory was short: no copy is kept */
 	uint64_t random; /* for this attempt's jitter, the same when asked twice */
 	usec_t claimed;  /* clock_boot() */
 };
@@ -90,6 +90,9 @@ usec_t exchange_boot_at(const struct exchange *x, usec_t wall);
 /* exchange_key.c: what the request is an operation of. Returns NULL, or the problem's name with
  * ret_detail (at least 256 bytes). */
 const char *exchange_identify(struct exchange *x, char *ret_detail);
+/* The delivery's credential as an HMAC: only where a refusal is settled or a held record met, since
+ * it costs more than the rest of the name. */
+void exchange_set_credential(struct exchange *x);
 /* Whether `upstream_key` must be taken from the record (idempotency), and how. */
 int exchange_set_upstream_key(struct exchange *x, const struct ledger_texts *texts);
 

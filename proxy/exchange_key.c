@@ -122,6 +122,17 @@ static int make_upstream_key(struct exchange *x, const struct identity *id)
 	return x->upstream_key == NULL ? -1 : 0;
 }
 
+void exchange_set_credential(struct exchange *x)
+{
+	struct ledger *ledger = x->worker->app->ledger;
+
+	if (x->delivery.has_credential || ledger == NULL || x->request == NULL)
+		return;
+	x->delivery.has_credential =
+		credential_hmac(ledger->ops->secret(ledger), x->request->headers.items,
+				x->request->headers.count, x->delivery.credential) == 0;
+}
+
 int exchange_set_upstream_key(struct exchange *x, const struct ledger_texts *texts)
 {
 	const char *header = x->provider->config->idempotency_header;
@@ -155,10 +166,6 @@ static const char *identify_keyed(struct exchange *x, const struct identity *id,
 	if (x->worker->app->ledger == NULL)
 		return NULL; /* refused by the caller of exchange_identify() */
 	x->delivery.instance = x->worker->app->ledger->ops->instance(x->worker->app->ledger);
-	x->delivery.has_credential =
-		credential_hmac(x->worker->app->ledger->ops->secret(x->worker->app->ledger),
-				x->request->headers.items, x->request->headers.count,
-				x->delivery.credential) == 0;
 	if (set_name(x, id) != 0 || fingerprint(x, body, body_len) != 0 ||
 	    make_upstream_key(x, id) != 0)
 		return "ledger-away";

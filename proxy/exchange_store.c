@@ -71,6 +71,8 @@ static int take_found(struct exchange *x, struct ledger_row *found)
 	}
 	if (x->delivery.phase == DELIVERY_SETTLE || x->delivery.phase == DELIVERY_VOID)
 		return 0;
+	if (found->op.state == OP_HELD)
+		exchange_set_credential(x);
 	return exchange_set_upstream_key(x, &found->texts);
 }
 

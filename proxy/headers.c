@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 /* Room for an ordinary request or reply in one allocation each. */
-#define ITEMS_FIRST 32
-#define ARENA_FIRST 2048
+#define ITEMS_FIRST 12
+#define ARENA_FIRST 512
 
 /* tchar of RFC 9110 section 5.6.2 */
 static bool is_token_char(char c)

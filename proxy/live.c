@@ -1,6 +1,7 @@
 #include "proxy/live.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@ struct live_entry {
 	struct op_name name; /* its texts follow the struct */
 	uint8_t fingerprint[OP_FINGERPRINT_LEN];
 	bool known;
-	struct op op;
+	/* The record without its ring of attempts, which nobody who joins looks at: the ring is most of
+	 * it, and there is one entry for each delivery that waits. */
+	uint8_t op[offsetof(struct op, ring)];
 	struct live_waiter *waiters, **tail;
 };
 
@@ -130,8 +133,10 @@ enum live_answer live_enter(struct live *live, const struct op_name *name,
 	}
 	*ret_same = memcmp(entry->fingerprint, fingerprint, OP_FINGERPRINT_LEN) == 0;
 	*ret_known = entry->known;
-	if (entry->known)
-		*ret_op = entry->op;
+	if (entry->known) {
+		memset(ret_op, 0, sizeof(*ret_op));
+		memcpy(ret_op, entry->op, sizeof(entry->op));
+	}
 	if (*ret_same && join) {
 		waiter->hash = hash;
 		waiter->entry = entry;
@@ -150,7 +155,7 @@ void live_update(struct live *live, struct live_entry *entry, const struct op *o
 	struct live_shard *shard = shard_of(live, entry->hash);
 
 	pthread_mutex_lock(&shard->lock);
-	entry->op = *op;
+	memcpy(entry->op, op, sizeof(entry->op));
 	entry->known = true;
 	pthread_mutex_unlock(&shard->lock);
 }

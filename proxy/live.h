@@ -38,8 +38,8 @@ void live_free(struct live *live);
 enum live_answer { LIVE_OWNER, LIVE_BUSY, LIVE_MEMORY };
 
 /* Enters under `name`. LIVE_OWNER: ret_entry is the caller's until live_leave(). LIVE_BUSY: another
- * one has it; ret_same says whether with this fingerprint, ret_op is its record as last known
- * (ret_known false: not known yet). With the same fingerprint and `join`, the waiter is queued. */
+ * one has it; ret_same says whether with this fingerprint, ret_op is its record as last known,
+ * without the ring of attempts (ret_known false: not known yet). With the same fingerprint and `join`, the waiter is queued. */
 enum live_answer live_enter(struct live *live, const struct op_name *name,
 			    const uint8_t fingerprint[OP_FINGERPRINT_LEN],
 			    struct live_waiter *waiter, bool join, struct live_entry **ret_entry,

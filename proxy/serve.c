@@ -7,6 +7,7 @@
 #include "proxy/serve.h"
 
 #include <curl/curl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +232,14 @@ static void raise_limits(void)
 	}
 }
 
+/* glibc grows the heaps of threads in steps of a page by default, each a system call (measured with
+ * `make bench`: 0.2 mprotect a request); they grow and shrink in larger steps instead. */
+static void tune_heap(void)
+{
+	(void)mallopt(M_TOP_PAD, 256 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 2 * 1024 * 1024);
+}
+
 static int init_control(struct server *server)
 {
 	struct app *app = &server->app;
@@ -330,6 +339,7 @@ int serve_run(const char *config_file)
 	log_setup((enum log_level)config->log_level, config->log_json);
 	(void)signal(SIGPIPE, SIG_IGN);
 	raise_limits();
+	tune_heap();
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	if (start(server, error, sizeof(error)) != 0) {
 		(void)fprintf(stderr, "%s: %s\n", what, error);
