@@ -59,7 +59,10 @@ SRC := $(sort $(wildcard classify/*.c budget/*.c proxy/*.c proxy/*/*.c))
 PURE_SRC := $(filter classify/%,$(SRC)) \
 	$(foreach s,$(PURE_BUDGET),$(filter budget/$(s).c budget/$(s)_%.c,$(SRC)))
 OBJ := $(SRC:%.c=$(B)/obj/%.o)
-LIB_OBJ := $(filter-out $(B)/obj/proxy/main.o,$(OBJ))
+# The presets become C below $(B)/presets, and one object each.
+PRESETS := $(sort $(wildcard deploy/presets/*.yaml))
+PRESET_OBJ := $(PRESETS:deploy/presets/%.yaml=$(B)/obj/presets/%.o) $(B)/obj/presets/table.o
+LIB_OBJ := $(filter-out $(B)/obj/proxy/main.o,$(OBJ)) $(PRESET_OBJ)
 PURE_OBJ := $(PURE_SRC:%.c=$(B)/obj/%.o)
 LIB := $(B)/libstint.a
 PURE := $(B)/libpure.a
@@ -137,6 +140,20 @@ $(OBJ): $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(BANNED)
 
+$(B)/presets/%.c: deploy/presets/%.yaml deploy/presets/embed.sh
+	@mkdir -p $(@D)
+	@deploy/presets/embed.sh text $< >$@
+
+$(B)/presets/list: FORCE
+	$(call stamp,$(PRESETS))
+
+$(B)/presets/table.c: $(B)/presets/list deploy/presets/embed.sh
+	@deploy/presets/embed.sh table $(PRESETS) >$@
+
+$(PRESET_OBJ): $(B)/obj/%.o: $(B)/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(BANNED)
+
 # One object knows the version, so that a commit does not rebuild the others.
 # (private: its prerequisites, the flags' own record among them, keep the common flags.)
 $(B)/obj/proxy/version.o: private ALL_CPPFLAGS += \
@@ -147,7 +164,7 @@ $(TEST_OBJ): $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
 
--include $(OBJ:.o=.d) $(TEST_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(PRESET_OBJ:.o=.d) $(TEST_OBJ:.o=.d)
 
 # --- test programs ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 
 #include "proxy/config.h"
 #include "proxy/demo.h"
+#include "proxy/preset.h"
 #include "proxy/serve.h"
 #include "proxy/version.h"
 
@@ -17,6 +18,7 @@ struct arguments {
 	const char *config;
 	bool json;
 	bool sample;
+	const char *preset;
 };
 
 static const char usage[] =
@@ -26,6 +28,8 @@ static const char usage[] =
 	"  stint check [-c FILE] [--json]   read a configuration and say all that is wrong with "
 	"it\n"
 	"  stint check --sample             print a commented sample configuration\n"
+	"  stint check --preset NAME        print what is known of a provider; NAME is `list`: all "
+	"names\n"
 	"  stint demo                       play three stories against a provider of its own\n"
 	"  stint version [--json]           print the version\n"
 	"  stint help                       this text, and every option of the configuration\n"
@@ -91,6 +95,27 @@ static int print_problems_json(const struct config_problems *problems, const cha
 	return 0;
 }
 
+static int print_preset(const char *name)
+{
+	const struct preset *preset = preset_find(name);
+
+	if (strcmp(name, "list") == 0) {
+		for (size_t i = 0; i < preset_count; i++)
+			(void)puts(presets[i].name);
+		return 0;
+	}
+	if (preset == NULL) {
+		char names[512];
+
+		preset_names(names, sizeof(names));
+		(void)fprintf(stderr, "stint: there is no preset \"%s\"; there are %s\n", name,
+			      names);
+		return 2;
+	}
+	(void)fputs(preset->text, stdout);
+	return 0;
+}
+
 static int check(const struct arguments *arguments)
 {
 	struct config_problems problems;
@@ -100,6 +125,8 @@ static int check(const struct arguments *arguments)
 		config_sample(stdout);
 		return 0;
 	}
+	if (arguments->preset != NULL)
+		return print_preset(arguments->preset);
 	config = config_load(arguments->config, NULL, &problems);
 	if (arguments->json)
 		(void)print_problems_json(&problems, arguments->config);
@@ -116,7 +143,7 @@ static int check(const struct arguments *arguments)
 }
 
 /* Which flags a command takes. */
-enum { TAKES_CONFIG = 1, TAKES_JSON = 2, TAKES_SAMPLE = 4 };
+enum { TAKES_CONFIG = 1, TAKES_JSON = 2, TAKES_SAMPLE = 4, TAKES_PRESET = 8 };
 
 static const struct command {
 	const char *name;
@@ -124,7 +151,7 @@ static const struct command {
 	int (*run)(const struct arguments *arguments);
 } commands[] = {
 	{"serve", TAKES_CONFIG, serve},
-	{"check", TAKES_CONFIG | TAKES_JSON | TAKES_SAMPLE, check},
+	{"check", TAKES_CONFIG | TAKES_JSON | TAKES_SAMPLE | TAKES_PRESET, check},
 	{"demo", 0, demo},
 	{"version", TAKES_JSON, version},
 	{"--version", 0, version},
@@ -159,6 +186,11 @@ static int parse(const struct command *command, int argc, char **argv,
 		} else if (strcmp(argv[i], "--sample") == 0 &&
 			   (command->takes & TAKES_SAMPLE) != 0) {
 			ret_arguments->sample = true;
+		} else if (strcmp(argv[i], "--preset") == 0 &&
+			   (command->takes & TAKES_PRESET) != 0) {
+			if (++i == argc)
+				return usage_error("a preset's name must follow", argv[i - 1]);
+			ret_arguments->preset = argv[i];
 		} else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
 			(void)fputs(usage, stdout);
 			exit(0);

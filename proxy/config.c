@@ -1,5 +1,6 @@
 /* Loading, in steps: bytes -> nodes (config_yaml.c) -> names (config_keys.c) -> layers merged
- * (config_tree.c) -> values (config_set.c) -> checks (config_check.c, config_routes.c). A step that
+ * (config_tree.c): built-in, `defaults`, preset, provider -> values (config_set.c) -> checks
+ * (config_check.c, config_routes.c). A step that
  * finds problems does not stop the next, so that one run shows them all; only a text that is no
  * YAML ends at once. */
 #include "proxy/config.h"
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "proxy/config_build.h"
+#include "proxy/preset.h"
 
 /* The file's bytes, malloc'ed; NULL after a problem. */
 static char *read_file(struct loader *loader, const char *file, size_t *ret_len)
@@ -41,13 +43,28 @@ static char *read_file(struct loader *loader, const char *file, size_t *ret_len)
 	return text;
 }
 
+/* What lies under a provider's own names: the preset that it names, over the defaults. */
+static struct node *with_preset(struct loader *loader, struct node *defaults,
+				const struct node *provider)
+{
+	const struct node *name = node_at(provider, "preset");
+	const struct preset *preset =
+		name != NULL && name->kind == NODE_SCALAR ? preset_find(name->text) : NULL;
+
+	/* an unknown name is reported where its value is read */
+	return preset != NULL ? tree_merge(loader, defaults, tree_preset(loader, preset->text))
+			      : defaults;
+}
+
 static bool build_provider(struct loader *loader, const struct node_pair *pair,
 			   struct node *defaults, struct build *build,
 			   struct provider_config *provider)
 {
+	struct node *base = with_preset(loader, defaults, pair->value);
+
 	*build = (struct build){.loader = loader,
 				.section = OPTION_PROVIDER,
-				.tree = tree_merge(loader, defaults, pair->value),
+				.tree = tree_merge(loader, base, pair->value),
 				.line = pair->line,
 				.column = pair->column};
 	provider->name = loader_strdup(loader, pair->key);
@@ -185,6 +202,7 @@ static void sources_done(struct key_source *sources, size_t count)
 static void provider_done(struct provider_config *provider)
 {
 	free(provider->name);
+	free(provider->preset);
 	upstream_url_done(&provider->upstream);
 	free(provider->route_prefix);
 	free(provider->route_host);
@@ -196,8 +214,20 @@ static void provider_done(struct provider_config *provider)
 		key_source_done(&provider->tenant);
 	sources_done(provider->scope, provider->scope_count);
 	free(provider->idempotency_header);
+	free(provider->gate_header);
 	if (provider->has_remote_id)
 		key_source_done(&provider->remote_id);
+	arena_done(&provider->rule_memory);
+	free(provider->stop_header);
+	free(provider->stop_value);
+	for (size_t i = 0; i < provider->refusal_header_count; i++) {
+		free(provider->refusal_headers[i].name);
+		free(provider->refusal_headers[i].value);
+	}
+	free(provider->refusal_headers);
+	free(provider->refusal_body);
+	free(provider->sdk_timeout_header);
+	free(provider->sdk_retries_header);
 	free(provider->tls_ca);
 	free(provider->tls_cert);
 	free(provider->tls_key);

@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "budget/gate.h"
 #include "budget/policy.h"
+#include "classify/rules.h"
 #include "proxy/fingerprint.h"
 #include "proxy/key.h"
 
@@ -42,8 +44,15 @@ struct upstream_url {
 	char *path;      /* path prefix without a trailing slash; "" for none */
 };
 
+struct refusal_header {
+	char *name, *value;
+};
+
+struct arena_block;
+
 struct provider_config {
 	char *name;
+	char *preset; /* its name, or NULL */
 	enum mode mode;
 	struct upstream_url upstream;
 
@@ -71,6 +80,19 @@ struct provider_config {
 	bool has_remote_id;
 	struct key_source remote_id; /* header or json, of the reply */
 	int concurrency_limit;
+	char *gate_header;       /* gate.by: one gate for each value of it; NULL: one for all */
+	struct gate_policy gate; /* gate.ramp and the breaker */
+
+	/* rules, advice and inspect; what it points to lies in rule_memory */
+	struct ruleset ruleset;
+	struct arena_block *rule_memory;
+	char *stop_header, *stop_value; /* tell an SDK not to retry; both or neither (NULL) */
+	int refusal_status;             /* of refusals that stint makes itself; 0: its own */
+	struct refusal_header *refusal_headers; /* names unique, nothing of framing in them */
+	size_t refusal_header_count;
+	char *refusal_body; /* with {problem} and {detail}; NULL: stint's own */
+	char *sdk_timeout_header, *sdk_retries_header; /* or NULL */
+
 	bool tls_verify;
 	char *tls_ca, *tls_cert, *tls_key; /* or NULL */
 };

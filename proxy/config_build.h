@@ -44,6 +44,18 @@ bool value_set_host(struct loader *loader, const struct option *option, const st
 		    char **ret_host);
 bool value_set_sources(struct loader *loader, const struct option *option, const struct node *node,
 		       struct provider_config *provider);
+bool value_set_rules(struct loader *loader, const struct option *option, const struct node *node,
+		     struct provider_config *provider);
+bool value_set_advice(struct loader *loader, const struct option *option, const struct node *node,
+		      struct provider_config *provider);
+bool value_set_refusal(struct loader *loader, const struct option *option, const struct node *node,
+		       struct provider_config *provider);
+bool value_set_template(struct loader *loader, const struct option *option, const struct node *node,
+			char **ret_text);
+bool value_set_gate(struct loader *loader, const struct option *option, const struct node *node,
+		    char **ret_header);
+bool value_set_field(struct loader *loader, const struct option *option, const struct node *node,
+		     char **ret_value);
 bool value_set_texts(struct loader *loader, const struct option *option, const struct node *node,
 		     char ***ret_items, size_t *ret_count);
 
@@ -56,6 +68,9 @@ bool value_is_scalar(struct loader *loader, const struct option *option, const s
 
 /* What follows from the values of one provider, and of the whole configuration. */
 void check_provider(struct build *build, struct provider_config *provider);
+/* Rules that contradict each other or the inspection; stop and refusal. */
+void check_rules(struct build *build, const struct provider_config *provider);
+void check_answer(struct build *build, const struct provider_config *provider);
 void check_top(struct build *build, struct config *config);
 /* builds[i] is that of config->providers[i]. */
 void check_routes(struct loader *loader, const struct config *config, const struct build *top,

@@ -116,6 +116,14 @@ static void check_attempt(struct build *build, struct policy *policy)
 					 LEASE_SPARE);
 }
 
+static void check_breaker(struct build *build, const struct gate_policy *gate)
+{
+	if (build_ok(build, "breaker.open") && build_ok(build, "breaker.max") &&
+	    gate->open > gate->max)
+		build_problem(build, AT("breaker.open", "breaker.max"), false,
+			      "breaker.open is longer than breaker.max: write a larger max");
+}
+
 static void check_retain(struct build *build, const struct policy *policy)
 {
 	if (!build_ok(build, "retain.key"))
@@ -156,7 +164,7 @@ static void check_choice(struct build *build, const char *path, const char *chil
 
 static void check_key(struct build *build, const struct provider_config *provider)
 {
-	const struct node *list = build_given(build, "key.from");
+	const struct node *list = node_at(build->tree, "key.from");
 
 	check_choice(build, "idempotency", "header", "{header: Idempotency-Key, retention: 24h}");
 	check_choice(build, "key.fingerprint", "json-except", "{json-except: [/requested_at]}");
@@ -167,8 +175,10 @@ static void check_key(struct build *build, const struct provider_config *provide
 		const struct node *item = list->kind == NODE_LIST ? list->items[i] : list;
 
 		if (key_source_needs_body(&provider->key_from[i]))
+			/* a preset's list has no place */
 			loader_problem(
-				build->loader, item->line, item->column,
+				build->loader, item->line > 0 ? item->line : build->line,
+				item->line > 0 ? item->column : build->column,
 				"this key is read from the body, and a body over body.max is "
 				"streamed without one: write body: {over: refuse}");
 	}
@@ -196,8 +206,8 @@ static void check_place(struct build *build, struct provider_config *provider)
 			      "provider %.60s has no route: write route: /%.60s, host: NAME or "
 			      "listen: ADDRESS:PORT",
 			      provider->name, provider->name);
-	if (node_at(build->tree, "upstream") == NULL)
-		build_problem(build, NOWHERE, false,
+	if (node_at(build->tree, "upstream") == NULL && build_ok(build, "preset"))
+		build_problem(build, AT("preset"), false,
 			      "provider %.60s has no upstream: write upstream: https://HOST",
 			      provider->name);
 }
@@ -207,8 +217,11 @@ void check_provider(struct build *build, struct provider_config *provider)
 	check_place(build, provider);
 	check_budget(build, provider);
 	check_attempt(build, &provider->policy);
+	check_breaker(build, &provider->gate);
 	check_retain(build, &provider->policy);
 	check_key(build, provider);
+	check_rules(build, provider);
+	check_answer(build, provider);
 	check_tls(build, provider->tls_cert, provider->tls_key);
 	provider->policy.forwards_key = provider->idempotency_header != NULL;
 }

@@ -10,7 +10,7 @@
 struct place {
 	struct loader *loader;
 	enum option_section section;
-	bool in_defaults;
+	bool in_defaults, in_preset;
 };
 
 /* `retries: 3` is four calls in one library and three in the next: the word is not used here. */
@@ -115,7 +115,7 @@ static void check_pair(const struct place *at, const char *group, const struct n
 	bool is_group = fits && option_is_group(at->section, path);
 	char quoted[QUOTE_MAX], names[320];
 
-	if (is_retries(pair->key)) {
+	if (option == NULL && is_retries(pair->key)) {
 		refuse_retries(at, pair);
 	} else if (option == NULL && !is_group) {
 		refuse_unknown(at, group, pair);
@@ -125,6 +125,11 @@ static void check_pair(const struct place *at, const char *group, const struct n
 	} else if (at->in_defaults && option != NULL && (option->flags & OPTION_OWN) != 0) {
 		loader_problem(at->loader, pair->line, pair->column,
 			       "%s differs for each provider: write it under providers.NAME", path);
+	} else if (at->in_preset && !option_is_fact(at->section, path)) {
+		loader_problem(at->loader, pair->line, pair->column,
+			       "%s is policy, and a preset holds facts: write it under "
+			       "providers.NAME",
+			       path);
 	} else if (is_group && pair->value->kind == NODE_MAPPING) {
 		check_mapping(at, path, pair->value);
 	} else if (option == NULL && pair->value->kind != NODE_NULL &&
@@ -187,6 +192,13 @@ static void check_providers(struct loader *loader, const struct node_pair *pair)
 				       "upstream",
 				       entry->key, node_quote(entry->value, quoted));
 	}
+}
+
+void tree_check_preset(struct loader *loader, const struct node *root)
+{
+	struct place at = {.loader = loader, .section = OPTION_PROVIDER, .in_preset = true};
+
+	check_mapping(&at, "", root);
 }
 
 void tree_check_keys(struct loader *loader, const struct node *root)

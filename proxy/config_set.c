@@ -10,8 +10,10 @@
 
 #include "proxy/config_build.h"
 #include "proxy/config_value.h"
+#include "proxy/preset.h"
 
 #define TEXT_MAX 256
+#define HEADER_NAME_MAX 128
 
 bool value_refuse(struct loader *loader, const struct option *option, const struct node *node,
 		  const char *format, ...)
@@ -156,7 +158,10 @@ static bool get_text(struct loader *loader, const struct option *option, const s
 		return value_refuse(loader, option, node, "write %s such as %s",
 				    option_type_name(option->type),
 				    option->example != NULL ? option->example : option->value);
-	if (option->type == OPTION_HEADER && !value_is_token(node->text))
+	/* `sdk: {retries: 3}` means something else */
+	if (option->type == OPTION_HEADER &&
+	    (!value_is_token(node->text) || strlen(node->text) > HEADER_NAME_MAX ||
+	     strspn(node->text, "0123456789") == strlen(node->text)))
 		return value_refuse(loader, option, node, "write a header name such as %s",
 				    option->example);
 	*ret_text = loader_strdup(loader, node->text);
@@ -302,6 +307,19 @@ static bool set_workers(struct loader *loader, const struct option *option, cons
 	return true;
 }
 
+static bool set_preset(struct loader *loader, const struct option *option, const struct node *node,
+		       char **ret_name)
+{
+	char names[TEXT_MAX];
+
+	if (node->kind != NODE_SCALAR || preset_find(node->text) == NULL) {
+		preset_names(names, sizeof(names));
+		return value_refuse(loader, option, node, "write one of %s", names);
+	}
+	*ret_name = loader_strdup(loader, node->text);
+	return *ret_name != NULL;
+}
+
 static bool set_number(struct loader *loader, const struct option *option, const struct node *node,
 		       void *target)
 {
@@ -386,6 +404,20 @@ bool value_set(struct loader *loader, const struct option *option, const struct 
 	case OPTION_TENANT:
 	case OPTION_REMOTE_ID:
 		return value_set_sources(loader, option, node, base);
+	case OPTION_VALUE:
+		return value_set_field(loader, option, node, target);
+	case OPTION_GATE:
+		return value_set_gate(loader, option, node, target);
+	case OPTION_PRESET:
+		return set_preset(loader, option, node, target);
+	case OPTION_RULES:
+		return value_set_rules(loader, option, node, base);
+	case OPTION_ADVICE:
+		return value_set_advice(loader, option, node, base);
+	case OPTION_REFUSAL:
+		return value_set_refusal(loader, option, node, base);
+	case OPTION_TEMPLATE:
+		return value_set_template(loader, option, node, target);
 	default:
 		return set_number(loader, option, node, target);
 	}

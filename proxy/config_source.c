@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "proxy/config_build.h"
+#include "proxy/config_value.h"
 
 #define SOURCES_MAX 16
 #define ERROR_MAX 192
@@ -86,4 +87,19 @@ bool value_set_sources(struct loader *loader, const struct option *option, const
 		provider->has_remote_id = set_source(loader, option, node, &provider->remote_id);
 		return provider->has_remote_id;
 	}
+}
+
+bool value_set_gate(struct loader *loader, const struct option *option, const struct node *node,
+		    char **ret_header)
+{
+	static const char kind[] = "header:";
+	const char *text = node->kind == NODE_SCALAR ? node->text : "";
+
+	if (strcmp(text, "provider") == 0)
+		return true;
+	if (strncmp(text, kind, strlen(kind)) != 0 || !value_is_token(text + strlen(kind)))
+		return value_refuse(loader, option, node,
+				    "write provider, or header:NAME such as header:Authorization");
+	*ret_header = loader_strdup(loader, text + strlen(kind));
+	return *ret_header != NULL;
 }

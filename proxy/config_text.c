@@ -144,8 +144,9 @@ void config_help(FILE *out)
 {
 	fputs("At the top of the file:\n", out);
 	print_help(out, OPTION_TOP);
-	fputs("\nUnder defaults, and under each of providers (route, host, listen, upstream only "
-	      "there):\n",
+	fputs("\nUnder defaults, and under each of providers (preset, route, host, listen, "
+	      "upstream, "
+	      "keep,\nrules, advice and reconcile only there; a preset lies between the two):\n",
 	      out);
 	print_help(out, OPTION_PROVIDER);
 }

@@ -9,17 +9,34 @@ struct arena_block {
 	max_align_t memory[];
 };
 
-void *loader_alloc(struct loader *loader, size_t size)
+void *arena_alloc(struct arena_block **blocks, size_t size)
 {
 	struct arena_block *block = calloc(1, sizeof(*block) + size);
 
-	if (block == NULL) {
-		loader->oom = true;
+	if (block == NULL)
 		return NULL;
-	}
-	block->next = loader->blocks;
-	loader->blocks = block;
+	block->next = *blocks;
+	*blocks = block;
 	return block->memory;
+}
+
+void arena_done(struct arena_block **blocks)
+{
+	while (*blocks != NULL) {
+		struct arena_block *block = *blocks;
+
+		*blocks = block->next;
+		free(block);
+	}
+}
+
+void *loader_alloc(struct loader *loader, size_t size)
+{
+	void *memory = arena_alloc(&loader->blocks, size);
+
+	if (memory == NULL)
+		loader->oom = true;
+	return memory;
 }
 
 const char *loader_text(struct loader *loader, const char *text, size_t len)
@@ -51,12 +68,7 @@ char *loader_strdup(struct loader *loader, const char *text)
 
 void loader_done(struct loader *loader)
 {
-	while (loader->blocks != NULL) {
-		struct arena_block *block = loader->blocks;
-
-		loader->blocks = block->next;
-		free(block);
-	}
+	arena_done(&loader->blocks);
 }
 
 const char *node_quote(const struct node *node, char ret_text[QUOTE_MAX])
@@ -250,12 +262,20 @@ static void put(struct loader *loader, struct node *root, const char *path, stru
 	}
 }
 
+/* Recursion is bounded: the reader refuses what is deeper than DEPTH_MAX. */
 static void forget_place(struct node *node)
 {
 	node->line = 0;
 	node->column = 0;
-	for (size_t i = 0; node->kind == NODE_LIST && i < node->count; i++)
-		forget_place(node->items[i]);
+	for (size_t i = 0; i < node->count; i++) {
+		if (node->kind == NODE_LIST) {
+			forget_place(node->items[i]);
+		} else if (node->kind == NODE_MAPPING) {
+			node->pairs[i].line = 0;
+			node->pairs[i].column = 0;
+			forget_place(node->pairs[i].value);
+		}
+	}
 }
 
 struct node *tree_builtin(struct loader *loader, enum option_section section)
@@ -275,5 +295,19 @@ struct node *tree_builtin(struct loader *loader, enum option_section section)
 		forget_place(value);
 		put(loader, root, option->path, value);
 	}
+	return root;
+}
+
+struct node *tree_preset(struct loader *loader, const char *text)
+{
+	size_t errors = loader->errors;
+	struct node *root = tree_read(loader, text, strlen(text));
+
+	if (root == NULL || root->kind != NODE_MAPPING)
+		return NULL;
+	tree_check_preset(loader, root);
+	if (loader->errors != errors)
+		return NULL;
+	forget_place(root);
 	return root;
 }

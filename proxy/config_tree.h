@@ -41,6 +41,10 @@ struct node_pair {
 
 struct arena_block;
 
+/* Zeroed memory that lives until arena_done(). NULL if there is none. */
+void *arena_alloc(struct arena_block **blocks, size_t size);
+void arena_done(struct arena_block **blocks);
+
 struct loader {
 	struct config_problems *problems;
 	size_t errors; /* problems that are no warnings, also those that were not kept */
@@ -86,6 +90,11 @@ struct node *tree_builtin(struct loader *loader, enum option_section section);
 struct node *tree_merge(struct loader *loader, struct node *base, struct node *over);
 /* Reports keys that are unknown, not built, misplaced or of the wrong shape. */
 void tree_check_keys(struct loader *loader, const struct node *root);
+/* The same for a preset, which holds facts about a provider and no policy. */
+void tree_check_preset(struct loader *loader, const struct node *root);
+/* A preset's text as a tree without places, as built-in defaults are: what a file says over it is
+ * reported at the file's place. NULL after a problem. */
+struct node *tree_preset(struct loader *loader, const char *text);
 
 /* Replaces ${env:NAME} and ${env:NAME:-default}. 0, or -1 with a sentence in ret_error. */
 int env_expand(const char *text, char *ret_text, size_t len, char *ret_error, size_t error_len);

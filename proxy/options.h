@@ -41,6 +41,13 @@ enum option_type {
 	OPTION_SCOPE,     /* `none`, or header sources */
 	OPTION_TENANT,    /* `none`, or a header source */
 	OPTION_REMOTE_ID, /* a header or JSON source */
+	OPTION_VALUE,     /* char *: a header's value */
+	OPTION_PRESET,    /* char *: the name of a preset */
+	OPTION_RULES,     /* struct ruleset: rules */
+	OPTION_ADVICE,    /* struct ruleset: sources */
+	OPTION_REFUSAL,   /* refusal.headers */
+	OPTION_TEMPLATE,  /* char *: text with {problem} and {detail} */
+	OPTION_GATE,      /* char *: NULL for `provider`, or the NAME of header:NAME */
 	OPTION_NONE,      /* `none`, where the other choice is a mapping */
 	/* only of options that are not built yet */
 	OPTION_RATE,
@@ -53,6 +60,7 @@ enum option_type {
 enum option_flag {
 	OPTION_LATER = 1, /* known, and refused: its feature is not built yet */
 	OPTION_OWN = 2,   /* of one provider only: refused in `defaults` */
+	OPTION_FACT = 4,  /* may stand in a preset: a fact about the provider, no policy */
 };
 
 struct option {
@@ -77,6 +85,8 @@ const struct option *option_find(enum option_section section, const char *path);
 bool option_is_group(enum option_section section, const char *path);
 /* Whether any option at or below this path is built. */
 bool option_is_built(enum option_section section, const char *path);
+/* Whether a preset may set any option at or below this path. */
+bool option_is_fact(enum option_section section, const char *path);
 /* Whether `path` lies below `group` ("" for the section itself); if so *ret_rest is what follows. */
 bool option_below(const char *path, const char *group, const char **ret_rest);
 /* The name known below `group` that is nearest to a misspelt one, or "" if none is near. */

@@ -37,19 +37,30 @@ bool option_is_group(enum option_section section, const char *path)
 	return false;
 }
 
-bool option_is_built(enum option_section section, const char *path)
+/* Whether of the flags in `mask` an option at or below the path has exactly `flags`. */
+static bool is_flagged(enum option_section section, const char *path, unsigned mask, unsigned flags)
 {
 	const char *rest;
 
 	for (size_t i = 0; i < option_count; i++) {
 		const struct option *option = &options[i];
 
-		if (option->section != section || (option->flags & OPTION_LATER) != 0)
+		if (option->section != section || (option->flags & mask) != flags)
 			continue;
 		if (strcmp(option->path, path) == 0 || option_below(option->path, path, &rest))
 			return true;
 	}
 	return false;
+}
+
+bool option_is_built(enum option_section section, const char *path)
+{
+	return is_flagged(section, path, OPTION_LATER, 0);
+}
+
+bool option_is_fact(enum option_section section, const char *path)
+{
+	return is_flagged(section, path, OPTION_FACT, OPTION_FACT);
 }
 
 #define NAME_MAX_LEN 63
@@ -129,7 +140,9 @@ const struct option *option_elsewhere(enum option_section section, const char *n
 	for (size_t i = 0; i < option_count; i++) {
 		const char *dot = strrchr(options[i].path, '.');
 
-		if (options[i].section != section || (options[i].flags & OPTION_LATER) != 0 ||
+		/* nobody means a header's name by `timeout` or `retries` */
+		if (options[i].section != section || options[i].type == OPTION_HEADER ||
+		    (options[i].flags & OPTION_LATER) != 0 ||
 		    strcmp(dot != NULL ? dot + 1 : options[i].path, name) != 0)
 			continue;
 		if (found != NULL)
@@ -220,6 +233,13 @@ const char *option_type_name(enum option_type type)
 		[OPTION_SCOPE] = "none, source or list",
 		[OPTION_TENANT] = "none or source",
 		[OPTION_REMOTE_ID] = "source",
+		[OPTION_VALUE] = "header value",
+		[OPTION_PRESET] = "name",
+		[OPTION_RULES] = "list",
+		[OPTION_ADVICE] = "list",
+		[OPTION_REFUSAL] = "mapping",
+		[OPTION_TEMPLATE] = "text",
+		[OPTION_GATE] = "provider or header:NAME",
 		[OPTION_NONE] = "none or mapping",
 		[OPTION_RATE] = "rate",
 		[OPTION_MAPPING] = "mapping",

@@ -105,10 +105,10 @@ def test_attempts_at_the_bounds(tmp_path: Path, attempts: str) -> None:
 
 NOT_YET = {
     "top": "notify: {url: \"http://127.0.0.1:1/\", on: [unknown]}\n",
-    "rules": "    rules: [{name: a, when: {status: 429}, class: quota}]\n",
+    "keep": "    keep: {invoice: json:/invoice_id}\n",
     "rate": "    rate: {limit: 100/s, burst: 20}\n",
     "reconcile": "    reconcile: {after: 30s}\n",
-    "preset": "    preset: stripe\n",
+    "priority": "    priority: header:X-Priority\n",
     "observe": "    mode: observe\n",
 }
 
@@ -120,6 +120,35 @@ def test_a_key_that_is_not_built_is_refused_as_such(tmp_path: Path, name: str) -
     assert code != 0
     assert re.search(r"not (?:yet )?(?:built|implemented|supported|available)|not .*yet",
                      at(output, path, len(text.splitlines()))), output
+
+
+def test_presets_are_listed_and_printed(tmp_path: Path) -> None:
+    code, output = run_cli("check", "--preset", "list")
+    names = output.split()
+    assert code == 0 and names == sorted(names) and "stripe" in names and "generic" in names
+    for name in names:
+        code, output = run_cli("check", "--preset", name)
+        assert code == 0 and output == Path(f"deploy/presets/{name}.yaml").read_text()
+    code, output = run_cli("check", "--preset", "stripo")
+    assert code != 0 and "stripe" in output and "generic" in output
+
+
+def test_a_preset_in_a_file(tmp_path: Path) -> None:
+    text = good(tmp_path) + "  stripe:\n    preset: stripe\n    route: /stripe\n"
+    code, output, _ = check(tmp_path, text)
+    assert code == 0, output
+    code, output, path = check(tmp_path, text.replace("preset: stripe", "preset: stripo"))
+    assert code != 0 and "stripe" in at(output, path, len(text.splitlines()) - 1)
+
+
+def test_a_rule_that_can_never_match(tmp_path: Path) -> None:
+    text = good(tmp_path) + (
+        "    rules:\n"
+        "      - {name: wide, when: {status: 5xx}, class: unknown}\n"
+        "      - {name: narrow, when: {status: 503}, class: transient}\n")
+    code, output, path = check(tmp_path, text)
+    assert code != 0
+    assert re.search("narrow.*wide", at(output, path, len(text.splitlines())))
 
 
 def test_redis_is_not_built(tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ static void test_all_at_once(void **state)
 			    "with the first one included (budget.attempts)\n"
 			    "f:6:14: route /a is already that of provider b: write another one\n"
 			    "f:6:28: upstream is \"ftp://h\": write http://HOST or https://HOST\n"
-			    "f:6:39: gate is not built yet: leave it out\n");
+			    "f:6:39: gate is \"1\": write a mapping with any of by, ramp\n");
 	free(problems);
 }
 
@@ -401,7 +401,7 @@ static void test_help(void **state)
 	assert_non_null(strstr(help, "  budget.attempts: whole number, 1 to 100, default 6\n"
 				     "      the total, the first one included\n"));
 	assert_non_null(strstr(help, "  mode: word, enforce | off, default enforce\n"));
-	assert_non_null(strstr(help, "  gate.ramp: duration, default 250ms, not built yet\n"));
+	assert_non_null(strstr(help, "  retry_ratio.floor: rate, default 10/s, not built yet\n"));
 	for (size_t i = 0; i < option_count; i++)
 		assert_non_null(strstr(help, options[i].path));
 	free(help);

@@ -50,6 +50,10 @@ static void test_names(void **state)
 		 "letter or digit\n"},
 		{DEFAULTS "  route: /x\n",
 		 "f:3:3: route differs for each provider: write it under providers.NAME\n"},
+		{DEFAULTS "  preset: stripe\n  rules: []\n  advice: []\n",
+		 "f:3:3: preset differs for each provider: write it under providers.NAME\n"
+		 "f:4:3: rules differs for each provider: write it under providers.NAME\n"
+		 "f:5:3: advice differs for each provider: write it under providers.NAME\n"},
 		{DEFAULTS "  upstream: http://x\n",
 		 "f:3:3: upstream differs for each provider: write it under providers.NAME\n"},
 	};
@@ -92,39 +96,28 @@ static void test_retries(void **state)
 static void test_not_built(void **state)
 {
 	static const struct config_case cases[] = {
-		{PROVIDER "    preset: stripe\n", "f:5:5: preset is not built yet: leave it out\n"},
 		{PROVIDER "    mode: observe\n",
 		 "f:5:11: mode is \"observe\": not built yet, write enforce | off\n"},
-		{PROVIDER
-		 "    rules: []\n    advice: []\n    reconcile: {after: 30s}\n    keep: {}\n",
-		 "f:5:5: rules is not built yet: leave it out\n"
-		 "f:6:5: advice is not built yet: leave it out\n"
-		 "f:7:5: reconcile is not built yet: leave it out\n"
-		 "f:8:5: keep is not built yet: leave it out\n"},
-		{DEFAULTS "  gate: {by: provider}\n  breaker: {failures: 10}\n  retry_ratio: "
-			  "{ratio: 0.2}\n  rate: {limit: 100/s}\n",
-		 "f:3:3: gate is not built yet: leave it out\n"
-		 "f:4:3: breaker is not built yet: leave it out\n"
-		 "f:5:3: retry_ratio is not built yet: leave it out\n"
-		 "f:6:3: rate is not built yet: leave it out\n"},
+		{PROVIDER "    reconcile: {after: 30s}\n    keep: {}\n",
+		 "f:5:5: reconcile is not built yet: leave it out\n"
+		 "f:6:5: keep is not built yet: leave it out\n"},
+		{DEFAULTS "  retry_ratio: {ratio: 0.2}\n  rate: {limit: 100/s}\n",
+		 "f:3:3: retry_ratio is not built yet: leave it out\n"
+		 "f:4:3: rate is not built yet: leave it out\n"},
 		{DEFAULTS "  concurrency: {limit: 5, per_tenant: 64, borrow: true, queue: 1000, "
 			  "tenants: 1000}\n",
 		 "f:3:27: concurrency.per_tenant is not built yet: leave it out\n"
 		 "f:3:43: concurrency.borrow is not built yet: leave it out\n"
 		 "f:3:57: concurrency.queue is not built yet: leave it out\n"
 		 "f:3:70: concurrency.tenants is not built yet: leave it out\n"},
-		{DEFAULTS "  priority: none\n  classes: {}\n  ageing: 30s\n  inspect: {body: "
-			  "16KiB}\n  auth: {pause_after: 0}\n  http2: false\n  proxy: none\n  "
-			  "stop: {header: x}\n  refusal: {status: 200}\n",
+		{DEFAULTS "  priority: none\n  classes: {}\n  ageing: 30s\n  auth: "
+			  "{pause_after: 0}\n  http2: false\n  proxy: none\n",
 		 "f:3:3: priority is not built yet: leave it out\n"
 		 "f:4:3: classes is not built yet: leave it out\n"
 		 "f:5:3: ageing is not built yet: leave it out\n"
-		 "f:6:3: inspect is not built yet: leave it out\n"
-		 "f:7:3: auth is not built yet: leave it out\n"
-		 "f:8:3: http2 is not built yet: leave it out\n"
-		 "f:9:3: proxy is not built yet: leave it out\n"
-		 "f:10:3: stop is not built yet: leave it out\n"
-		 "f:11:3: refusal is not built yet: leave it out\n"},
+		 "f:6:3: auth is not built yet: leave it out\n"
+		 "f:7:3: http2 is not built yet: leave it out\n"
+		 "f:8:3: proxy is not built yet: leave it out\n"},
 		{GOOD "notify: {url: \"https://h\"}\n",
 		 "f:2:1: notify is not built yet: leave it out\n"},
 		{GOOD "ledger: {store: \"redis://h:6379/0\", spool: /x, spool_max: 1GiB, timeout: "

@@ -128,8 +128,7 @@ static void test_sample(void **state)
 static void test_message_is_not_read(void **state)
 {
 	static const char *const bodies[] = {
-		"{\"status\":429,\"error\":\"INSUFFICIENT "
-		"QUOTA\",\"message\":\"insufficient_quota\"}",
+		"{\"error\":\"INSUFFICIENT QUOTA\",\"message\":\"insufficient_quota\"}",
 		"{\"error\":{\"message\":\"code: insufficient_quota\",\"code\":null}}",
 		"<html>insufficient_quota</html>",
 		"",
