@@ -85,8 +85,10 @@ void upstream_action(struct upstream *upstream, curl_socket_t fd, int mask)
 		CURLcode code = message->data.result;
 
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-		if (!transfer->now.finished)
-			transfer_finish(transfer, code); /* the message is gone after this */
+		if (transfer->now.finished)
+			continue;
+		transfer_finish(transfer, code); /* the message is gone after this */
+		upstream_news(transfer);
 	}
 	upstream->in_curl = false;
 	drain(upstream);

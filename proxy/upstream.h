@@ -26,11 +26,13 @@ struct attempt {
 	const struct provider_config *provider;
 	const char *method;
 	const char *target; /* raw target on the wire, with the upstream's path prefix */
-	/* Sent as they are, in this order, after Host (of the provider's upstream, unless `host`);
-	 * Content-Length or Transfer-Encoding are added here and are not among them. */
+	/* Sent as they are, in this order, after the Host of the provider's upstream. Framing is
+	 * added here: a Host, Content-Length, Transfer-Encoding or Expect among them is left out. A
+	 * malformed one is FAULT_LOCAL, not sent. */
 	const struct header_view *headers;
 	size_t header_count;
-	bool has_body;           /* false: neither Content-Length nor body goes out */
+	bool has_body; /* false: neither Content-Length nor body goes out. Not with HEAD, unless it
+			  is empty: FAULT_LOCAL, not sent */
 	const struct body *body; /* buffered body; or NULL and: */
 	int64_t stream_length;   /* streamed body: its length, or -1 for chunked */
 	/* Streamed body: returns bytes put into buffer, 0 at the end, -EAGAIN: nothing yet (call
@@ -77,7 +79,7 @@ struct attempt {
 	struct attempt *next; /* queue of those for which there was no memory to start */
 };
 
-/* 0 or a negative errno. ret_upstream lives on `loop`. temp etc. are process-wide. */
+/* 0 or a negative errno. ret_upstream lives on `loop`. SIGPIPE is the program's to ignore. */
 int upstream_new(struct loop *loop, struct upstream **ret_upstream);
 /* Cancels what runs (FAULT_LOCAL), closes connections and its handles on the loop; `closed` fires
  * last. */

@@ -126,7 +126,7 @@ void transfer_begin(struct upstream *upstream, struct attempt *attempt);
 /* Performs what is queued for it: the end, the resume, the owner's callbacks. It may be back in the
  * pool afterwards. */
 void transfer_step(struct transfer *transfer);
-/* Takes it out of libcurl and writes the attempt's outcome. Once. */
+/* Takes it out of libcurl and writes the attempt's outcome. Once; transfer_step() must follow. */
 void transfer_finish(struct transfer *transfer, CURLcode code);
 /* Ends it from outside with `fault`. */
 void transfer_end(struct transfer *transfer, enum fault fault);

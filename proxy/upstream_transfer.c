@@ -258,7 +258,6 @@ void transfer_finish(struct transfer *transfer, CURLcode code)
 			detail = now->ending ? "ended" : curl_easy_strerror(code);
 		snprintf(attempt->detail, sizeof attempt->detail, "%.127s", detail);
 	}
-	upstream_news(transfer);
 }
 
 /* Lets libcurl go on where the owner has made room or has more to send. libcurl sets both

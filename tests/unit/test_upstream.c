@@ -604,6 +604,31 @@ static void test_start_from_done(void **state)
 	fixture_free(fixture);
 }
 
+/* More at once than are kept for reuse. */
+static void test_pool_is_bounded(void **state)
+{
+	struct fixture *fixture = fixture_new(serve_always, OK);
+	struct call *calls[200];
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 200; i++) {
+			calls[i] = call_new(fixture, "GET", "/");
+			calls[i]->attempt.limit = 0;
+			call_start(calls[i]);
+		}
+		for (int i = 0; i < 200; i++) {
+			call_wait(calls[i]);
+			call_expect(calls[i], FAULT_TOTAL, 0, false);
+			call_free(calls[i]);
+		}
+	}
+	calls[0] = call_simple(fixture, "GET", "/");
+	call_expect(calls[0], FAULT_NONE, 200, true);
+	call_free(calls[0]);
+	fixture_free(fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -625,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_cancel_in_each_phase),
 		cmocka_unit_test(test_close_while_running),
 		cmocka_unit_test(test_start_from_done),
+		cmocka_unit_test(test_pool_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_warm, NULL);

@@ -16,7 +16,7 @@ static void run_timed(struct call *call, usec_t least)
 	call_run(call);
 	taken = call->attempt.ended - call->attempt.started;
 	assert_true(taken >= least);
-	assert_true(taken < least + 2 * USEC_SEC); /* a loaded machine */
+	assert_true(taken < least + 8 * USEC_SEC); /* a loaded machine */
 }
 
 static void end(struct call *call)
@@ -396,9 +396,8 @@ static void test_reply_before_a_late_timer(void **state)
 	call_start(call);
 	RUN_UNTIL(fixture, call->attempt.sent);
 	while (clock_boot() < call->attempt.sent_at + 2 * SHORT ||
-	       atomic_load(&fixture->server.requests) == 0)
-		;
-	usleep(10000); /* the provider says its reply after it has counted */
+	       atomic_load(&fixture->server.replies) == 0)
+		usleep(1000);
 	call_wait(call);
 	call_expect(call, FAULT_NONE, 200, true);
 	end(call);

@@ -44,7 +44,7 @@ struct server {
 	void (*serve)(struct connection *connection);
 	const char *script; /* what the ready-made ones send */
 	pthread_t thread;
-	atomic_int connections, requests;
+	atomic_int connections, requests, replies;
 	pthread_mutex_t lock;
 	char *wire; /* every byte received */
 	size_t wire_len;
@@ -143,8 +143,10 @@ static inline void reset(struct connection *connection)
 /* Answers each request with the script, for as long as the connection lives. */
 static inline void serve_always(struct connection *connection)
 {
-	while (hear_request(connection))
+	while (hear_request(connection)) {
 		say(connection, connection->server->script);
+		atomic_fetch_add(&connection->server->replies, 1);
+	}
 }
 
 /* Answers one request with the script and closes. */
@@ -242,6 +244,7 @@ static inline void server_stop(struct server *server)
 struct fixture {
 	struct server server;
 	struct loop loop;
+	uv_timer_t tick;
 	struct upstream *upstream;
 	struct provider_config provider;
 	char origin[128], authority[64];
@@ -312,6 +315,7 @@ static inline struct fixture *fixture_new(void (*serve)(struct connection *), co
 	fixture->server.script = script;
 	server_start(&fixture->server);
 	assert_int_equal(loop_init(&fixture->loop), 0);
+	uv_timer_init(&fixture->loop.uv, &fixture->tick);
 	assert_int_equal(upstream_new(&fixture->loop, &fixture->upstream), 0);
 	policy = &fixture->provider.policy;
 	policy->attempt_timeout = 10 * USEC_SEC;
@@ -332,6 +336,7 @@ static inline void fixture_closed(void *data)
 static inline void fixture_close_upstream(struct fixture *fixture)
 {
 	upstream_close(fixture->upstream, fixture_closed, fixture);
+	uv_close((uv_handle_t *)&fixture->tick, NULL);
 	loop_close(&fixture->loop);
 	loop_run(&fixture->loop);
 	assert_true(fixture->closed);
@@ -450,13 +455,21 @@ static inline void call_start(struct call *call)
 	assert_int_equal(call->heads + call->bodies + call->dones, 0);
 }
 
+static inline void tick(uv_timer_t *timer)
+{
+	(void)timer;
+}
+
+/* uv may block in the very turn that has made the condition true: a tick wakes it. */
 #define RUN_UNTIL(fixture, condition)                                                              \
 	do {                                                                                       \
 		usec_t run_end = clock_boot() + 20 * USEC_SEC;                                     \
+		uv_timer_start(&(fixture)->tick, tick, 5, 5);                                      \
 		while (!(condition)) {                                                             \
 			assert_true(clock_boot() < run_end);                                       \
 			uv_run(&(fixture)->loop.uv, UV_RUN_ONCE);                                  \
 		}                                                                                  \
+		uv_timer_stop(&(fixture)->tick);                                                   \
 	} while (0)
 
 static inline void pause_over(uv_timer_t *timer)
