@@ -84,4 +84,10 @@ void ledger_request_done(struct ledger_request *request)
 	free(request->provider_stats);
 	request->provider_stats = NULL;
 	request->provider_stat_count = 0;
+
+	for (size_t i = 0; i < request->gate_count; i++)
+		free(request->gates[i].provider);
+	free(request->gates);
+	request->gates = NULL;
+	request->gate_count = 0;
 }

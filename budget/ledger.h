@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "budget/gate.h"
 #include "budget/name.h"
 #include "budget/operation.h"
 
@@ -68,6 +69,9 @@ enum ledger_verb {
 	LEDGER_LIST,   /* rows by filter, newest first */
 	LEDGER_STATS,  /* counts for the metrics */
 	LEDGER_RETAIN, /* retention of one provider: trims replies, makes tombstones, deletes */
+	LEDGER_GATE_PUT,  /* writes the block of one gate (name.provider, gate.bucket), or takes its row
+			     away where the block is all zero. OK */
+	LEDGER_GATE_LIST, /* all blocks there are: `gates` */
 };
 
 enum ledger_result {
@@ -118,6 +122,13 @@ struct ledger_retention {
 	int64_t unknown_max;   /* ring of such records: the oldest beyond it go */
 };
 
+/* A block as kept across a restart (gate.h), of a provider's gate or of one bucket of it. */
+struct ledger_gate {
+	char *provider; /* owned; in a PUT NULL: name.provider says it */
+	uint64_t bucket;
+	struct gate_block block;
+};
+
 struct ledger_request {
 	enum ledger_verb verb;
 	struct op_name name; /* texts live until done */
@@ -139,6 +150,7 @@ struct ledger_request {
 	usec_t now;
 	struct ledger_filter filter;
 	struct ledger_retention retention;
+	struct ledger_gate gate; /* GATE_PUT */
 
 	/* Answers, owned by the request until ledger_request_done(). */
 	enum ledger_result result;
@@ -151,6 +163,8 @@ struct ledger_request {
 	size_t stat_count;
 	struct ledger_provider_stat *provider_stats;
 	size_t provider_stat_count;
+	struct ledger_gate *gates; /* GATE_LIST */
+	size_t gate_count;
 	int64_t dropped; /* RETAIN: unknown records that the ring or the expiry took */
 	int64_t taken;   /* RETAIN: all rows trimmed or deleted; while not 0 there may be more */
 

@@ -1,10 +1,14 @@
-/* The schema, version 1. To look at a ledger: `sqlite3 -readonly ledger.db 'SELECT * FROM ops'`.
+/* The schema, version 2. To look at a ledger: `sqlite3 -readonly ledger.db 'SELECT * FROM ops'`.
  *
  * meta        name, value: 'schema' (the version, also in PRAGMA user_version), 'secret' (32 random
  *             bytes, shared by all instances), 'recoveries' (raised when writing works again after
  *             a failure).
  * operations  one row for each operation; provider, tenant, scope and key are its name.
  * ops         a view for people: times as ISO text, sets and sizes in words.
+ * gates       (since version 2) one row for each gate that a provider's waiting advice closes:
+ *             provider, bucket (0, or a hash of what gate.by names), blocked_until, probing (one
+ *             attempt decides when that has passed), cause (rate-limit, unavailable). A row goes
+ *             when its block is over.
  *
  * Times are microseconds since the epoch (UTC), 0: none. Flags are 0 or 1. Texts of state, class,
  * effect and fault are those of the API.
@@ -96,27 +100,26 @@ static const char version_1[] =
 
 #define ISO(column)                                                                                \
 	"strftime('%Y-%m-%dT%H:%M:%fZ', nullif(" column ", 0) / 1e6, 'unixepoch') AS " column
-	"CREATE VIEW ops AS SELECT provider, tenant, scope, key, state, class, effect, status, "
-	"reason,"
+	/* It would set each macro on a line of its own, ever further to the right. */
+	/* clang-format off */
+	"CREATE VIEW ops AS SELECT provider, tenant, scope, key, state, class, effect, status, reason,"
 	" fault, attempts, attempt_limit, unresolved, disputed, quarantined, unkeyed, tombstone,"
-	" method, target, remote_id, " ISO("created") ", " ISO("updated") ", " ISO("next") ", " ISO("deadline") ", " ISO("repeat_until") ", " ISO(
-		"terminal") ", " ISO("held_since") ", "
-						   "owner, " ISO(
-							   "lease_until") ", "
-									  "lower(hex(incarnation)) "
-									  "AS incarnation, "
-									  "counter, generation,"
-									  " lower(hex(fingerprint))"
-									  " AS fingerprint, "
-									  "history, notes, "
-									  "corrects, corrected_by,"
-									  " reply_status, "
-									  "length(reply_body) AS "
-									  "reply_bytes FROM "
-									  "operations;";
+	" method, target, remote_id, "
+	ISO("created") ", " ISO("updated") ", " ISO("next") ", " ISO("deadline") ", "
+	ISO("repeat_until") ", " ISO("terminal") ", " ISO("held_since") ", owner, "
+	ISO("lease_until") ", lower(hex(incarnation)) AS incarnation, counter, generation,"
+	" lower(hex(fingerprint)) AS fingerprint, history, notes, corrects, corrected_by,"
+	" reply_status, length(reply_body) AS reply_bytes FROM operations;";
 #undef ISO
+/* clang-format on */
 
-static const char *const all_steps[] = {version_1};
+static const char version_2[] =
+	"CREATE TABLE gates ("
+	" provider TEXT NOT NULL, bucket INTEGER NOT NULL, blocked_until INTEGER NOT NULL,"
+	" probing INTEGER NOT NULL, cause TEXT NOT NULL,"
+	" PRIMARY KEY (provider, bucket)) WITHOUT ROWID;";
+
+static const char *const all_steps[] = {version_1, version_2};
 
 const struct sqlite_steps sqlite_schema_steps = {
 	.steps = all_steps,

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "budget/sqlite_db.h"
+#include "budget/sqlite_gate.h"
 #include "budget/sqlite_instance.h"
 #include "budget/sqlite_queue.h"
 #include "budget/sqlite_read.h"
@@ -307,6 +308,8 @@ static int read_once(struct sqlite_store *store, struct ledger_request *request,
 		return sqlite_read_due(store->reader, &store->instance, request, ret_damaged);
 	case LEDGER_LIST:
 		return sqlite_read_list(store->reader, request, ret_damaged);
+	case LEDGER_GATE_LIST:
+		return sqlite_gate_list(store->reader, request);
 	default:
 		return sqlite_read_stats(store->reader, request);
 	}
@@ -350,7 +353,8 @@ static void *reader_main(void *data)
 
 static bool goes_to_reader(enum ledger_verb verb)
 {
-	return verb == LEDGER_DUE || verb == LEDGER_LIST || verb == LEDGER_STATS;
+	return verb == LEDGER_DUE || verb == LEDGER_LIST || verb == LEDGER_STATS ||
+	       verb == LEDGER_GATE_LIST;
 }
 
 static void submit(struct ledger *ledger, struct ledger_request *request)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "budget/sqlite_db.h"
+#include "budget/sqlite_gate.h"
 #include "budget/sqlite_rows.h"
 
 static char *statement_sql(enum sqlite_write_statement statement)
@@ -36,6 +37,10 @@ static char *statement_sql(enum sqlite_write_statement statement)
 		return sqlite3_mprintf("UPDATE operations SET lease_until = ?6"
 				       " WHERE " SQLITE_WHERE_NAME " AND incarnation = ?5"
 				       " AND token = ?7 AND state = 'attempting'");
+	case WRITE_GATE_PUT:
+		return sqlite3_mprintf("%s", SQLITE_GATE_PUT);
+	case WRITE_GATE_DROP:
+		return sqlite3_mprintf("%s", SQLITE_GATE_DROP);
 	case WRITE_STATEMENT_COUNT:
 		break;
 	}
@@ -265,6 +270,9 @@ int sqlite_writer_perform(struct sqlite_writer *writer, struct ledger_request *r
 		return renew(writer, request);
 	case LEDGER_VOID:
 		return void_claim(writer, request);
+	case LEDGER_GATE_PUT:
+		return sqlite_gate_put(writer->statements[WRITE_GATE_PUT],
+				       writer->statements[WRITE_GATE_DROP], request);
 	default:
 		return SQLITE_MISUSE;
 	}

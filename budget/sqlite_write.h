@@ -33,6 +33,8 @@ enum sqlite_write_statement {
 	WRITE_SWAP,
 	WRITE_SETTLE,
 	WRITE_RENEW,
+	WRITE_GATE_PUT,
+	WRITE_GATE_DROP,
 	WRITE_STATEMENT_COUNT,
 };
 
@@ -53,7 +55,7 @@ int sqlite_writer_run(struct sqlite_writer *writer, enum sqlite_write_statement 
 /* Whether a request only reads: a batch of such needs no write lock and no sync. */
 bool sqlite_writer_only_reads(const struct ledger_request *request);
 
-/* Performs GET, CLAIM, SETTLE, RENEW, VOID or CHANGE and writes result and found. Returns an SQLite
+/* Performs GET, CLAIM, SETTLE, RENEW, VOID, CHANGE or GATE_PUT and writes result and found. Returns an SQLite
  * code; anything but SQLITE_OK leaves the answer unwritten. The answer counts after the commit. */
 int sqlite_writer_perform(struct sqlite_writer *writer, struct ledger_request *request);
 

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "budget/gate.h"
+#include "classify/outcome.h"
 
 #define S USEC_SEC
 #define CAP (60 * S)
@@ -313,6 +314,158 @@ static void test_look(void **state)
 	assert_int_equal(gate_look(&gate, 60 * S, probe.ticket, &until), GATE_OPEN);
 }
 
+/* What a verdict says about the provider: advice on any class that may be repeated blocks, quota and
+ * auth never do, and of faults only those of the provider's side count for the breaker. */
+static void test_outcome_of(void **state)
+{
+	static const struct {
+		enum outcome_class class;
+		enum effect effect;
+		enum fault fault;
+		int status;
+		bool never;
+		bool well, blocks, limited, failure, answered;
+	} rows[] = {
+		{CLASS_SUCCESS, EFFECT_DEFINITE, FAULT_NONE, 200, 0, 1, 0, 0, 0, 1},
+		{CLASS_INVALID, EFFECT_NONE, FAULT_NONE, 400, 0, 1, 0, 0, 0, 1},
+		{CLASS_AUTH, EFFECT_NONE, FAULT_NONE, 401, 0, 1, 0, 0, 0, 1},
+		{CLASS_QUOTA, EFFECT_NONE, FAULT_NONE, 429, 0, 1, 0, 0, 0, 1},
+		{CLASS_RATE_LIMITED, EFFECT_NONE, FAULT_NONE, 429, 0, 0, 1, 1, 0, 1},
+		{CLASS_RATE_LIMITED, EFFECT_NONE, FAULT_NONE, 503, 0, 0, 1, 1, 0, 1},
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_NONE, 408, 0, 0, 1, 0, 0, 1},
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_NONE, 503, 0, 0, 1, 0, 1, 1},
+		{CLASS_DEFERRED, EFFECT_NONE, FAULT_NONE, 503, 0, 0, 1, 0, 0, 1},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_NONE, 500, 0, 0, 1, 0, 0, 1},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_NONE, 500, 1, 0, 1, 0, 0, 1},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_NONE, 502, 0, 0, 1, 0, 1, 1},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_NONE, 504, 0, 0, 1, 0, 1, 1},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_NONE, 505, 0, 0, 1, 0, 0, 1},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_HEAD_TOO_LARGE, 502, 0, 0, 1, 0, 1, 1},
+		{CLASS_INVALID, EFFECT_NONE, FAULT_NONE, 503, 0, 1, 0, 0, 0, 1}, /* by a rule */
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_RESOLVE, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_CONNECT, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_CONNECT_TIMEOUT, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_TLS, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_TIMEOUT, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_IDLE, 200, 0, 0, 1, 0, 1, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_TOTAL, 200, 0, 0, 1, 0, 1, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_RESET, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_CLOSED, 0, 0, 0, 1, 0, 1, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_CUT, 200, 0, 0, 1, 0, 1, 0},
+		/* Our own side, and the caller's. */
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_GUARD, 0, 0, 0, 1, 0, 0, 0},
+		{CLASS_TRANSIENT, EFFECT_NONE, FAULT_LOCAL, 0, 0, 0, 1, 0, 0, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_LOCAL, 0, 0, 0, 1, 0, 0, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_CALLER, 0, 0, 0, 1, 0, 0, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_UPLOAD, 0, 0, 0, 1, 0, 0, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_DEADLINE, 0, 0, 0, 1, 0, 0, 0},
+		{CLASS_UNKNOWN, EFFECT_POSSIBLE, FAULT_HIDDEN_RESEND, 0, 0, 0, 1, 0, 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verdict verdict = {.class = rows[i].class,
+					  .effect = rows[i].effect,
+					  .fault = rows[i].fault,
+					  .status = rows[i].status,
+					  .retry_never = rows[i].never,
+					  .advice = 7 * S};
+		struct gate_outcome outcome = gate_outcome_of(&verdict);
+
+		assert_int_equal(outcome.answered_well, rows[i].well);
+		assert_int_equal(outcome.repeatable_class, rows[i].blocks);
+		assert_int_equal(outcome.rate_limited, rows[i].limited);
+		assert_int_equal(outcome.breaker_failure, rows[i].failure);
+		assert_int_equal(outcome.answered, rows[i].answered);
+		assert_int_equal(outcome.possible, rows[i].effect == EFFECT_POSSIBLE);
+		assert_int_equal(outcome.advice, 7 * S);
+	}
+}
+
+/* What is stored closes again, for no longer than the configuration can. */
+static void test_restore(void **state)
+{
+	static const struct {
+		struct gate_block stored;
+		usec_t closed;
+		bool probe, rate_limited;
+	} rows[] = {
+		{{1030 * S, false, true}, 30 * S, false, true},
+		{{1030 * S, true, false}, 30 * S, true, false},
+		{{1060 * S, true, true}, 60 * S, true, true},
+		{{1061 * S, false, true}, 60 * S, false, true},
+		{{USEC_MAX, true, true}, 60 * S, true, true},
+		{{1000 * S, false, true}, 0, false, false},
+		{{900 * S, true, true}, 0, true, false},
+		{{-5, false, true}, 0, false, false},
+		{{INT64_MIN, true, true}, 0, true, false},
+		{{0, false, false}, 0, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		usec_t now = 1000 * S;
+		struct gate_block block;
+		struct gate_answer answer;
+		struct gate gate;
+
+		gate_init(&gate, 10);
+		gate_restore(&gate, &rows[i].stored, CAP, now);
+		assert_int_equal(gate_blocked_for(&gate, now), rows[i].closed);
+		answer = gate_take(&gate, now, LEASE);
+		assert_int_equal(answer.rate_limited, rows[i].closed > 0 && rows[i].rate_limited);
+		if (rows[i].closed > 0)
+			answer = gate_take(&gate, now + rows[i].closed, LEASE);
+		assert_int_equal(answer.why, GATE_OPEN);
+		assert_int_equal(answer.probe, rows[i].probe);
+		block = gate_block_of(&gate, now);
+		assert_int_equal(block.until > now, rows[i].closed > 0);
+		assert_int_equal(block.probing, rows[i].probe);
+	}
+}
+
+/* A stored block never shortens one that came meanwhile, and lengthens it where it is longer. */
+static void test_restore_late(void **state)
+{
+	struct gate_block shorter = {10 * S, false, false}, longer = {40 * S, true, false};
+	struct gate gate;
+
+	(void)state;
+	close_gate(&gate, 10, 30 * S);
+	gate_restore(&gate, &shorter, CAP, 0);
+	assert_int_equal(gate_blocked_for(&gate, 0), 30 * S);
+	assert_true(gate_block_of(&gate, 0).rate_limited);
+	gate_restore(&gate, &longer, CAP, 0);
+	assert_int_equal(gate_blocked_for(&gate, 0), 40 * S);
+	assert_true(gate_take(&gate, 40 * S, LEASE).probe);
+}
+
+static void test_block_of(void **state)
+{
+	struct gate_block block;
+	struct gate gate;
+
+	(void)state;
+	close_gate(&gate, 10, 30 * S);
+	block = gate_block_of(&gate, 29 * S);
+	assert_int_equal(block.until, 30 * S);
+	assert_true(block.rate_limited);
+	assert_false(block.probing);
+	block = gate_block_of(&gate, 30 * S);
+	assert_int_equal(block.until, 0);
+	assert_false(gate_is_idle(&gate, 29 * S));
+	assert_true(gate_is_idle(&gate, 30 * S));
+
+	close_gate(&gate, 10, 3600 * S);
+	block = gate_block_of(&gate, 90 * S);
+	assert_int_equal(block.until, 60 * S);
+	assert_true(block.probing);
+	assert_false(gate_is_idle(&gate, 60 * S + GATE_FORGET - 1));
+	assert_true(gate_is_idle(&gate, 60 * S + GATE_FORGET));
+	take(&gate, 60 * S + GATE_FORGET);
+	assert_false(gate_is_idle(&gate, 60 * S + GATE_FORGET));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +479,10 @@ int main(void)
 		cmocka_unit_test(test_probe_lease),
 		cmocka_unit_test(test_block_while_probing),
 		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_outcome_of),
+		cmocka_unit_test(test_restore),
+		cmocka_unit_test(test_restore_late),
+		cmocka_unit_test(test_block_of),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
