@@ -44,8 +44,8 @@ static void on_timer(uv_timer_t *timer)
 	if (!x->ended && x->wake_at <= exchange_now(x)) {
 		x->wake_at = USEC_MAX;
 		exchange_simple_event(x, DELIVERY_EV_TIMER);
-		return;
 	}
+	/* Also after an event: the machine may have nothing to do while a lease is to be renewed. */
 	exchange_arm_timer(x);
 }
 
@@ -106,10 +106,15 @@ static void end(struct exchange *x)
 {
 	x->ended = true;
 	x->wake_at = USEC_MAX;
+	exchange_auth_end(x);
 	if (x->entry != NULL) {
-		live_leave(x->worker->app->live, x->entry,
-			   x->delivery.have_op ? &x->delivery.op : NULL,
-			   x->delivery.started > 0 ? x->last_reply : x->stored_reply);
+		const struct op *op = x->delivery.have_op ? &x->delivery.op : NULL;
+		struct ledger_reply *reply = op != NULL ? exchange_record_reply(x, op) : NULL;
+
+		/* A reply that is kept and not at hand: who joined reads it. */
+		if (op != NULL && op->reply_kept && reply == NULL)
+			op = NULL;
+		live_leave(x->worker->app->live, x->entry, op, reply);
 		x->entry = NULL;
 	}
 	if (!x->answered) {
@@ -189,6 +194,17 @@ static void on_grant(struct loop_task *task)
 
 static void enter(struct exchange *x);
 
+/* What is held for a refused credential goes on with another one, and only its owner in the table of
+ * live operations may start anything. */
+static bool brings_credential(struct exchange *x, const struct op *op)
+{
+	if (op->state != OP_HELD || op->class != CLASS_AUTH)
+		return false;
+	exchange_set_credential(x);
+	return x->delivery.has_credential &&
+	       memcmp(x->delivery.credential, op->credential, OP_CREDENTIAL_LEN) != 0;
+}
+
 static void on_owner_left(struct loop_task *task)
 {
 	struct exchange *x =
@@ -207,10 +223,13 @@ static void on_owner_left(struct loop_task *task)
 		enter(x);
 		return;
 	}
-	if (result->reply != NULL && x->stored_reply == NULL)
-		x->stored_reply = ledger_reply_ref(result->reply);
-	if (result->op.state == OP_HELD)
-		exchange_set_credential(x);
+	if (brings_credential(x, &result->op)) {
+		live_result_unref(result);
+		enter(x);
+		return;
+	}
+	ledger_reply_unref(x->stored_reply);
+	x->stored_reply = result->reply != NULL ? ledger_reply_ref(result->reply) : NULL;
 	event.now = exchange_now(x);
 	event.op = &result->op;
 	exchange_event(x, &event);
@@ -277,7 +296,7 @@ static void leave_last_action(struct exchange *x, enum delivery_act act)
 	note_waiting(x, act == DELIVERY_ACT_WAIT || act == DELIVERY_ACT_JOIN);
 }
 
-/* Asks the gate; true: `event` is the answer. */
+/* Asks the gate; `event` is the answer. */
 static void ask_gate(struct exchange *x, uint8_t token[OP_TOKEN_LEN], struct delivery_event *event)
 {
 	struct gate_answer answer;
@@ -290,10 +309,28 @@ static void ask_gate(struct exchange *x, uint8_t token[OP_TOKEN_LEN], struct del
 	} else {
 		x->gate.loop = &x->worker->loop;
 		x->gate.task.run = on_grant;
+		x->gate.bucket = provider_bucket(x->provider, x->request->headers.items,
+						 x->request->headers.count);
 		answer = provider_enter(x->provider, &x->gate, exchange_now(x));
-		x->gate_out = answer.why == GATE_CONCURRENCY;
+		x->gate_out = answer.why != GATE_OPEN && answer.until == USEC_MAX;
 	}
 	gate_event(x, &answer, token, event);
+}
+
+/* The credential is paused. To the machine that is a closed gate, so that the record is looked at (and
+ * an answer that it has given out) or the intent recorded; where that is done and nothing was sent,
+ * the delivery ends here. Whether `event` is the next one. */
+static bool refuse_credential(struct exchange *x, struct delivery_event *event)
+{
+	if (x->delivery.started == 0 && (!x->keyed || x->delivery.have_op)) {
+		exchange_auth_refuse(x);
+		end(x);
+		return false;
+	}
+	event->kind = DELIVERY_EV_GATE_CLOSED;
+	event->now = exchange_now(x);
+	event->until = usec_add(event->now, AUTH_PAUSE_TIME);
+	return true;
 }
 
 /* Writes that no ledger needs: those of requests that are not recorded. */
@@ -302,8 +339,9 @@ static bool is_unrecorded(const struct exchange *x, const struct delivery_action
 	if (x->keyed)
 		return false;
 	return x->off || x->delivery.safe || act->write != WRITE_SETTLE ||
-	       x->delivery.proposal.state != OP_UNKNOWN || x->worker->app->ledger == NULL;
+	       x->delivery.proposal.state != OP_UNKNOWN;
 }
+
 
 /* Performs one action. true: `event` is the next event, to be stepped at once. */
 static bool perform(struct exchange *x, const struct delivery_action *act,
@@ -321,6 +359,8 @@ static bool perform(struct exchange *x, const struct delivery_action *act,
 	case DELIVERY_ACT_NONE:
 		return false;
 	case DELIVERY_ACT_GATE:
+		if (!exchange_auth_may_start(x))
+			return refuse_credential(x, event);
 		ask_gate(x, token, event);
 		return true;
 	case DELIVERY_ACT_READ:
@@ -364,7 +404,8 @@ void exchange_event(struct exchange *x, const struct delivery_event *first)
 
 	while (more && !x->ended) {
 		delivery_step(&x->delivery, &event, &act);
-		if (x->entry != NULL && event.kind == DELIVERY_EV_WRITTEN)
+		if (x->entry != NULL &&
+		    (event.kind == DELIVERY_EV_WRITTEN || event.kind == DELIVERY_EV_RECORD))
 			live_update(x->worker->app->live, x->entry, &x->delivery.op);
 		more = perform(x, &act, token, &event);
 	}
@@ -416,6 +457,31 @@ static bool store_is_full(const struct exchange *x)
 	       atomic_load(&x->provider->unresolved_keyed) >= app->config->unknown_max;
 }
 
+/* The number in a header that an SDK sends, in seconds; -1 without a readable one: what is not ours is
+ * not refused for its form. */
+static double sdk_number(const struct front_request *request, const char *name)
+{
+	const struct header_view *line = name != NULL ? headers_find(&request->headers, name) : NULL;
+	char *end;
+	double value;
+
+	if (line == NULL || line->value_len == 0 || line->value[0] < '0' || line->value[0] > '9')
+		return -1;
+	value = strtod(line->value, &end);
+	return *end == '\0' && value <= (double)(USEC_DAY / USEC_SEC) ? value : -1;
+}
+
+/* An SDK's own patience, from receipt, less what its answer needs to reach it (design section 4,
+ * "Hints"); USEC_MAX: it says none. */
+static usec_t sdk_deadline(const struct front_request *request)
+{
+	double seconds = sdk_number(request, request->provider->config->sdk_timeout_header);
+
+	if (seconds <= 0)
+		return USEC_MAX;
+	return usec_max((usec_t)(seconds * (double)USEC_SEC) - 500 * USEC_MS, 1);
+}
+
 static void set_facts(struct exchange *x)
 {
 	struct front_request *request = x->request;
@@ -423,6 +489,7 @@ static void set_facts(struct exchange *x)
 	const struct policy *policy = &x->provider->config->policy;
 	usec_t now = exchange_now(x), boot = clock_boot();
 	usec_t complete = now - (boot - request->complete);
+	usec_t deadline;
 
 	delivery_init(d, x->off ? &x->provider->plain : policy);
 	d->safe = op_method_is_safe(request->method);
@@ -430,8 +497,11 @@ static void set_facts(struct exchange *x)
 	d->replayable = !request->streamed;
 	d->answer_by = usec_add(complete, policy->hold);
 	d->hint_attempts = request->hints.attempts;
-	if (request->hints.deadline >= 0) {
-		d->deadline = usec_add(now - (boot - request->started), request->hints.deadline);
+	deadline = sdk_deadline(request);
+	if (request->hints.deadline >= 0)
+		deadline = usec_min(deadline, request->hints.deadline);
+	if (deadline != USEC_MAX && !x->off) {
+		d->deadline = usec_add(now - (boot - request->started), deadline);
 		d->answer_by = usec_min(d->answer_by, d->deadline);
 	}
 	if (d->safe)
@@ -482,10 +552,12 @@ void exchange_start(struct front_request *request)
 		return;
 	}
 	set_facts(x);
+	if (sdk_number(request, request->provider->config->sdk_retries_header) > 0)
+		metrics_add(&x->provider->metrics.sdk_retries, 1);
 	problem = exchange_identify(x, detail);
 	if (problem != NULL) {
 		exchange_answer_problem(x, problem, 400, -1, detail);
-	} else if (x->keyed && x->worker->app->ledger == NULL) {
+	} else if (x->keyed && x->name_block == NULL) { /* there was no ledger to name it for */
 		exchange_answer_problem(x, "ledger-away", 503, BUSY_RETRY_AFTER, NULL);
 	} else if (x->keyed && store_is_full(x)) {
 		exchange_answer_problem(x, "ledger-full", 503, BUSY_RETRY_AFTER, NULL);
@@ -514,6 +586,15 @@ void exchange_drain_all(struct worker *worker)
 
 void exchange_cut_all(struct worker *worker)
 {
-	for (struct exchange *x = worker->exchanges; x != NULL; x = x->next)
+	struct exchange *next;
+
+	for (struct exchange *x = worker->exchanges; x != NULL; x = next) {
+		next = x->next;
 		exchange_cancel(x, FAULT_TOTAL);
+		/* A stream whose caller does not read on: it is cut there as well. */
+		if (x->send != NULL && x->send->done) {
+			exchange_send_free(x);
+			exchange_maybe_free(x);
+		}
+	}
 }

@@ -20,6 +20,9 @@ static const struct {
 			"Retry-After: it will be answered from the ledger."},
 	{"waiting", "The operation's next attempt is not due yet, or the provider admits none now. "
 		    "Deliver it again after Retry-After."},
+	{"paused", "Nothing was sent: the provider refused this credential again and again, and it is "
+		   "paused. Correct it, or have an operator release one of the operations that are "
+		   "held for it."},
 	{"key-reuse",
 	 "This key already names an operation with another method, target or body. Use "
 	 "a new key; to correct the old operation name it in Stint-Corrects."},
@@ -114,7 +117,7 @@ static bool stint_field(const struct exchange *x, const struct marks *marks,
 		sfield_boolean(&field, "made", true);
 	if (marks->retry_after >= 0)
 		sfield_seconds(&field, "next", marks->retry_after);
-	if (d->started > 0 && d->verdict.advice >= 0)
+	if (d->started > 0 && d->verdict.advice > 0)
 		sfield_seconds(&field, "advice", d->verdict.advice);
 	return field.len > 0;
 }
@@ -143,7 +146,8 @@ static void bound_retry_after(struct headers *headers)
 		set_retry_after(headers, RETRY_AFTER_MAX_S * USEC_SEC);
 }
 
-static void mark(const struct exchange *x, const struct marks *marks, struct headers *headers)
+static void mark(const struct exchange *x, int status, const struct marks *marks,
+		 struct headers *headers)
 {
 	char field[STINT_FIELD_MAX];
 
@@ -151,10 +155,15 @@ static void mark(const struct exchange *x, const struct marks *marks, struct hea
 		(void)headers_set(headers, "Stint", field);
 	if (x->off && !marks->made)
 		return;
-	if (marks->retry_after >= 0)
+	if (marks->retry_after >= 0) {
 		set_retry_after(headers, marks->retry_after);
-	else
-		bound_retry_after(headers);
+		return;
+	}
+	bound_retry_after(headers);
+	/* Nothing more is admitted: an SDK that tries again would only be refused. */
+	if ((status >= 400 || marks->made) && x->provider->config->stop_header != NULL)
+		(void)headers_set(headers, x->provider->config->stop_header,
+				  x->provider->config->stop_value);
 }
 
 /* --- counting and logging ----------------------------------------------------------------------- */
@@ -210,15 +219,50 @@ static void write_answer(struct exchange *x, int status, const struct headers *h
 	front_request_answer(x->request, &answer);
 }
 
-static void answer_text(struct exchange *x, const char *name, const char *detail, int status,
-			const struct marks *marks, const struct headers *more)
+/* Appends text as the inside of a JSON string: UTF-8 passes, so only these need an escape. */
+static void put_json(char **at, const char *text)
 {
-	struct headers headers;
-	struct problem problem;
-	size_t len = 0;
-	char *text;
+	for (; *text != '\0'; text++) {
+		if (*text == '"' || *text == '\\')
+			*(*at)++ = '\\';
+		*(*at)++ = (unsigned char)*text < 0x20 ? ' ' : *text;
+	}
+}
 
-	problem_init(&problem, type_of(name), detail != NULL ? detail : detail_of(name));
+/* The provider's own refusal body with {problem} and {detail} put in; NULL: out of memory. */
+static char *refusal_body(const char *template, const char *problem, const char *detail,
+			  size_t *ret_len)
+{
+	static const char names[2][10] = {"{problem}", "{detail}"};
+	const char *const values[2] = {problem, detail};
+	size_t room = strlen(template) + 1;
+	char *text, *at;
+
+	for (const char *c = template; *c != '\0'; c++)
+		room += *c == '{' ? 2 * (strlen(problem) + strlen(detail)) : 0;
+	text = at = malloc(room);
+	while (text != NULL && *template != '\0') {
+		size_t i = 0;
+
+		while (i < 2 && strncmp(template, names[i], strlen(names[i])) != 0)
+			i++;
+		if (i < 2) {
+			put_json(&at, values[i]);
+			template += strlen(names[i]);
+		} else {
+			*at++ = *template++;
+		}
+	}
+	*ret_len = text != NULL ? (size_t)(at - text) : 0;
+	return text;
+}
+
+static char *problem_body(struct exchange *x, const char *name, const char *detail, int status,
+			  size_t *ret_len)
+{
+	struct problem problem;
+
+	problem_init(&problem, type_of(name), detail);
 	problem.status = status;
 	problem.provider = x->provider->config->name;
 	if (x->delivery.have_op && !x->off)
@@ -226,13 +270,41 @@ static void answer_text(struct exchange *x, const char *name, const char *detail
 				      &x->delivery.op);
 	else
 		problem.key = x->name.key;
-	text = problem_json(&problem, &len);
+	return problem_json(&problem, ret_len);
+}
+
+static void answer_text(struct exchange *x, const char *name, const char *detail, int status,
+			const struct marks *marks, const struct headers *more)
+{
+	const struct provider_config *config = x->provider->config;
+	bool dialect = config->refusal_status != 0;
+	const char *said = detail != NULL ? detail : detail_of(name);
+	struct headers headers;
+	size_t len = 0;
+	char *text;
+
+	said = said != NULL ? said : name;
 	headers_init(&headers);
-	(void)headers_add_text(&headers, "Content-Type", PROBLEM_CONTENT_TYPE);
+	if (dialect) {
+		status = config->refusal_status;
+		text = config->refusal_body == NULL
+			       ? problem_body(x, name, said, status, &len)
+			       : refusal_body(config->refusal_body, name, said, &len);
+		for (size_t i = 0; i < config->refusal_header_count; i++)
+			(void)headers_set(&headers, config->refusal_headers[i].name,
+					  config->refusal_headers[i].value);
+	} else {
+		text = problem_body(x, name, said, status, &len);
+	}
+	if (headers_find(&headers, "Content-Type") == NULL)
+		(void)headers_add_text(&headers, "Content-Type",
+				       dialect && config->refusal_body != NULL
+					       ? "text/plain; charset=utf-8"
+					       : PROBLEM_CONTENT_TYPE);
 	if (more != NULL && headers_find(more, "Retry-After") != NULL)
 		(void)headers_set(&headers, "Retry-After",
 				  headers_find(more, "Retry-After")->value);
-	mark(x, marks, &headers);
+	mark(x, status, marks, &headers);
 	write_answer(x, status, &headers, NULL, text, text != NULL ? len : 0);
 	headers_done(&headers);
 	metrics_refusal(&x->provider->metrics, name);
@@ -263,7 +335,7 @@ static void answer_reply(struct exchange *x, struct ledger_reply *reply, const s
 	headers_init(&headers);
 	if (headers_parse(reply->head, reply->head_len, &headers) != HEADERS_OK)
 		headers_clear(&headers);
-	mark(x, marks, &headers);
+	mark(x, reply->status, marks, &headers);
 	answer.headers = &headers;
 	answer.stream_length = -1;
 	answer.head_length = reply->content_length;
@@ -333,7 +405,7 @@ void exchange_answer_stream(struct exchange *x)
 	for (size_t i = 0; i < s->kept.count; i++)
 		(void)headers_add(&headers, s->kept.items[i].name, s->kept.items[i].name_len,
 				  s->kept.items[i].value, s->kept.items[i].value_len);
-	mark(x, &marks, &headers);
+	mark(x, s->attempt.status, &marks, &headers);
 	answer.headers = &headers;
 	answer.pull = exchange_pull;
 	answer.stream_length = s->attempt.content_length;

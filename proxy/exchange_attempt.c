@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "classify/classify.h"
-#include "classify/table.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/log.h"
 
@@ -31,10 +30,11 @@ void exchange_send_free(struct exchange *x)
 
 /* --- verdict ------------------------------------------------------------------------------------ */
 
-static void judge(struct exchange *x, const struct send *s, struct verdict *ret_verdict)
+static void set_facts(const struct exchange *x, const struct send *s, struct facts *ret_facts)
 {
 	const struct attempt *a = &s->attempt;
-	struct facts facts = {
+
+	*ret_facts = (struct facts){
 		.method = a->method,
 		.path = x->request->rest,
 		.status = a->status,
@@ -47,31 +47,27 @@ static void judge(struct exchange *x, const struct send *s, struct verdict *ret_
 		.body_truncated = s->truncated || s->streaming || s->discarding || !s->done,
 		.received_wall = exchange_now(x) - (clock_boot() - a->head_at),
 	};
-
-	classify(&facts, NULL, ret_verdict);
 }
 
-static bool may_be_repeated(const struct verdict *verdict)
+static void judge(struct exchange *x, const struct send *s, struct verdict *ret_verdict)
 {
-	return !verdict->retry_never && table_may_repeat(verdict->class);
+	struct facts facts;
+
+	set_facts(x, s, &facts);
+	classify(&facts, &x->provider->config->ruleset, ret_verdict);
 }
 
 /* Gives the slot back, with what the attempt says about the provider. */
 static void settle_gate(struct exchange *x, const struct verdict *verdict)
 {
-	struct gate_outcome outcome = {
-		.answered_well = !may_be_repeated(verdict),
-		.possible = verdict->effect == EFFECT_POSSIBLE,
-		.repeatable_class = may_be_repeated(verdict),
-		.rate_limited = verdict->class == CLASS_RATE_LIMITED,
-		.advice = verdict->advice,
-	};
+	struct gate_outcome outcome = gate_outcome_of(verdict);
 	uint64_t ticket = x->ticket;
 
 	x->ticket = 0;
 	if (ticket == 0)
 		return;
-	if (verdict->fault == FAULT_GUARD)
+	/* A plain proxy keeps nobody back for what another was told. */
+	if (verdict->fault == FAULT_GUARD || x->off)
 		provider_release(x->provider, ticket, exchange_now(x));
 	else
 		provider_settle(x->provider, ticket, &outcome, exchange_now(x));
@@ -260,21 +256,34 @@ static void watch_pause(struct exchange *x, const struct send *s)
 	exchange_arm_timer(x);
 }
 
+/* What the reply would mean if it ended as it stands; a rule that reads the body waits for it. */
+static void judge_head(struct exchange *x, struct send *s)
+{
+	const struct ruleset *rules = &x->provider->config->ruleset;
+	struct verdict verdict;
+	struct facts facts;
+
+	set_facts(x, s, &facts);
+	s->inspecting = rules_need_body(rules, &facts) && !is_event_stream(s) &&
+			s->attempt.buffer_len <= rules->inspect_max;
+	classify(&facts, rules, &verdict);
+	s->would_end = !s->inspecting && delivery_would_end(&x->delivery, &verdict,
+							    exchange_now(x), s->random);
+}
+
 static void on_head(struct attempt *attempt)
 {
 	struct send *s = attempt->data;
 	struct exchange *x = s->exchange;
-	struct verdict verdict;
 
 	if (headers_parse(attempt->head, attempt->head_len, &s->raw) != HEADERS_OK ||
 	    headers_filter_reply(s->raw.items, s->raw.count, &s->kept) != HEADERS_OK) {
-		/* A head that cannot be passed on safely: the status settles, the caller gets a 502. */
+		/* A head that cannot be passed on safely: nothing it says is believed. */
 		attempt_cancel(attempt, FAULT_PROTOCOL);
 		return;
 	}
 	s->head_seen = true;
-	judge(x, s, &verdict);
-	s->would_end = delivery_would_end(&x->delivery, &verdict, exchange_now(x), s->random);
+	judge_head(x, s);
 	if (can_stream(x, s) &&
 	    (is_event_stream(s) ||
 	     attempt->content_length > (int64_t)x->provider->config->retain_body) &&
@@ -298,6 +307,8 @@ static void on_body(struct attempt *attempt)
 		take(x, s, attempt->buffer_len);
 		return;
 	}
+	if (s->inspecting && attempt->buffer_len > x->provider->config->ruleset.inspect_max)
+		judge_head(x, s); /* too long to be looked into: the status alone decides */
 	if (attempt->buffer_len <= x->provider->config->retain_body && !s->truncated) {
 		watch_pause(x, s);
 		return;
@@ -371,6 +382,7 @@ static void on_done(struct attempt *attempt)
 		attempt->fault = FAULT_NONE; /* see exchange_stream_dropped() */
 	judge(x, s, &verdict);
 	settle_gate(x, &verdict);
+	exchange_auth_report(x, &verdict);
 	count_attempt(x, s, &verdict);
 	log_attempt(x, s, &verdict);
 	keep_remote_id(x, s, remote_id);
@@ -380,7 +392,7 @@ static void on_done(struct attempt *attempt)
 	if (attempt->sent)
 		keep_reply(x, s);
 	event.random = s->random;
-	if (streaming)
+	if (streaming && !x->worker->cut)
 		front_stream_ready(x->request);
 	else
 		exchange_send_free(x);
@@ -399,7 +411,8 @@ static bool guard(struct attempt *attempt)
 	struct exchange *x = s->exchange;
 	usec_t now = exchange_now(x);
 
-	return delivery_may_send(&x->delivery, now) &&
+	/* After the drain's cut nothing begins any more. */
+	return !x->worker->cut && delivery_may_send(&x->delivery, now) &&
 	       provider_may_send(x->provider, x->ticket, now);
 }
 
@@ -461,7 +474,7 @@ static void fail_unsent(struct exchange *x)
 	struct verdict verdict;
 
 	facts.fault = FAULT_LOCAL;
-	classify(&facts, NULL, &verdict);
+	classify(&facts, NULL, &verdict); /* no rule speaks of what never left */
 	settle_gate(x, &verdict);
 	event.now = exchange_now(x);
 	event.verdict = &verdict;

@@ -25,6 +25,7 @@ struct send {
 	struct headers kept; /* of these, what goes to the caller and the ledger */
 	bool head_seen;
 	bool would_end;  /* judged at the head: this reply ends the delivery */
+	bool inspecting; /* a rule waits for its body, within inspect.body */
 	bool streaming;  /* its bytes go to the caller as they come */
 	bool discarding; /* nobody reads it any more: it is only brought to its end */
 	bool done;       /* the attempt is over (a stream may still be draining) */
@@ -56,6 +57,7 @@ struct exchange {
 	struct gate_waiter gate;
 	bool gate_out;
 	uint64_t ticket;
+	uint64_t auth_probe; /* it probes a paused credential; 0: it does not */
 
 	uv_timer_t timer;
 	usec_t wake_at;   /* the machine's WAIT, JOIN, or time limit: ledger time; USEC_MAX: none */
@@ -96,12 +98,22 @@ void exchange_set_credential(struct exchange *x);
 /* Whether `upstream_key` must be taken from the record (idempotency), and how. */
 int exchange_set_upstream_key(struct exchange *x, const struct ledger_texts *texts);
 
+/* exchange_auth.c */
+/* Whether an attempt with its credential may be asked for; false: the credential is paused. */
+bool exchange_auth_may_start(struct exchange *x);
+void exchange_auth_report(struct exchange *x, const struct verdict *verdict);
+void exchange_auth_refuse(struct exchange *x); /* answers */
+void exchange_auth_end(struct exchange *x);    /* a probe comes back */
+
 /* exchange_store.c */
 void exchange_read(struct exchange *x);
 void exchange_write(struct exchange *x, const struct delivery_action *act);
 void exchange_renew(struct exchange *x);
 void exchange_note_corrects(struct exchange *x);
-/* A claim whose fate is not known is taken back in the background. */
+/* The reply that answers later deliveries of a record in state `op`: the last one of this delivery
+ * where its own attempt ended the operation, else what was found stored. NULL: none is kept. */
+struct ledger_reply *exchange_record_reply(const struct exchange *x, const struct op *op);
+/* A claim whose fate is not known, or that could not be taken back, is voided in the background. */
 void exchange_void_later(struct exchange *x);
 
 /* exchange_attempt.c */

@@ -76,13 +76,36 @@ static int take_found(struct exchange *x, struct ledger_row *found)
 	return exchange_set_upstream_key(x, &found->texts);
 }
 
-/* A settle that the store would not take stays in memory and is tried until it does. */
+/* The number may be another claim's by now (a struck attempt's is given again); the token is not. */
+static bool is_own_end(const struct exchange *x, const struct op *op)
+{
+	const struct op_attempt *last = op_find_attempt(op, op->last_n);
+
+	return (op->state == OP_SUCCEEDED || op->state == OP_FAILED) && x->delivery.started > 0 &&
+	       last != NULL && memcmp(last->token, x->delivery.token, OP_TOKEN_LEN) == 0;
+}
+
+struct ledger_reply *exchange_record_reply(const struct exchange *x, const struct op *op)
+{
+	if (!is_own_end(x, op))
+		return x->stored_reply;
+	return x->last_truncated ? NULL : x->last_reply;
+}
+
+/* A settle that the store would not take stays in memory and is tried until it does. What has no key
+ * is not refused while that memory is full, so its outcomes are dropped instead. */
 static void keep_settle(struct exchange *x, const struct call *call)
 {
 	struct delivery *d = &x->delivery;
 	struct op_event event = {.kind = OP_EV_SETTLE, .now = exchange_now(x)};
-	struct update *update;
+	struct update *update = NULL;
 
+	if (!x->keyed && pending_is_full(x->worker->app->pending)) {
+		metrics_add(&x->provider->metrics.unknown_dropped, 1);
+		log_message(LOG_LEVEL_ERROR, "outcome-lost", "provider=%s unkeyed, too many wait",
+			    x->name.provider);
+		return;
+	}
 	update = update_new(x->worker->app, &x->worker->app->control, &x->name,
 			    &x->provider->config->policy);
 	if (update == NULL) {
@@ -95,7 +118,8 @@ static void keep_settle(struct exchange *x, const struct call *call)
 	event.verdict = &d->verdict;
 	event.wait = d->settle_wait;
 	event.is_delete = d->is_delete;
-	event.repeatable = d->repeat != REPEAT_NEVER;
+	event.repeatable = d->repeat == REPEAT_ALWAYS || (d->repeat != REPEAT_NEVER &&
+							  event.now < d->proposal.repeat_until);
 	event.remote_id = d->remote_id[0] != '\0' ? d->remote_id : NULL;
 	event.credential = d->has_credential ? d->credential : NULL;
 	update_set_event(update, &event, d->proposal.incarnation);
@@ -107,7 +131,7 @@ static void keep_settle(struct exchange *x, const struct call *call)
 		update->texts.target = strdup(call->kind);
 	}
 	update->next = d->proposal;
-	if (op_is_terminal(&d->proposal) && x->last_reply != NULL && !x->last_truncated)
+	if (is_own_end(x, &d->proposal) && x->last_reply != NULL && !x->last_truncated)
 		update->reply = ledger_reply_ref(x->last_reply);
 	pending_add(x->worker->app->pending, update);
 }
@@ -180,7 +204,7 @@ static void on_call(struct loop_task *task)
 		log_away(x, call);
 		if (call->write == WRITE_SETTLE && call->request.verb != LEDGER_GET)
 			keep_settle(x, call);
-		else if (call->request.verb == LEDGER_CLAIM)
+		else if (call->request.verb == LEDGER_CLAIM || call->write == WRITE_VOID)
 			exchange_void_later(x);
 		break;
 	}
@@ -274,6 +298,21 @@ static void set_note(struct exchange *x, struct call *call)
 	call->request.note = call->note;
 }
 
+/* The reply goes with the settle that ends the operation; one that another attempt left in the record
+ * stays there as long as that attempt's end stands. */
+static void set_reply(const struct exchange *x, const struct delivery_action *act,
+		      struct call *call)
+{
+	bool own = is_own_end(x, &call->op);
+
+	if (act->write == WRITE_SETTLE && own && !x->last_truncated)
+		call->request.reply = x->last_reply;
+	if (call->request.reply != NULL)
+		call->op.reply_kept = true;
+	else if (own || !op_is_terminal(&call->op))
+		call->op.reply_kept = false;
+}
+
 void exchange_write(struct exchange *x, const struct delivery_action *act)
 {
 	struct delivery *d = &x->delivery;
@@ -307,11 +346,16 @@ void exchange_write(struct exchange *x, const struct delivery_action *act)
 	memcpy(call->request.token, d->token, OP_TOKEN_LEN);
 	if (act->expect_absent && x->request != NULL)
 		set_texts(x, call);
-	if (act->write == WRITE_SETTLE && !x->last_truncated &&
-	    (d->proposal.state == OP_SUCCEEDED || d->proposal.state == OP_FAILED))
-		call->request.reply = x->last_reply;
-	call->op.reply_kept = d->proposal.reply_kept = call->request.reply != NULL;
+	set_reply(x, act, call);
+	d->proposal.reply_kept = call->op.reply_kept;
 	set_note(x, call);
+	if (x->worker->app->ledger == NULL) {
+		/* Without a key it went out all the same; its outcome waits for the ledger. */
+		keep_settle(x, call);
+		call_free(call);
+		fail_call(x);
+		return;
+	}
 	call_submit(call);
 }
 

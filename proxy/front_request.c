@@ -111,7 +111,8 @@ void front_request_unref(struct front_request *request)
 	struct front_private *p = front_private(request);
 	struct front *front = request->front;
 
-	if (p->mhd != NULL || !p->released)
+	/* Its owner may release it from inside a pull, which still looks at it afterwards. */
+	if (p->mhd != NULL || !p->released || p->in_pull)
 		return;
 	*p->pprev = p->next;
 	if (p->next != NULL)

@@ -288,12 +288,14 @@ void front_stream_ready(struct front_request *request)
 {
 	struct front_private *p = front_private(request);
 
-	if (p->in_pull)
+	if (p->in_pull) {
 		p->pull_again = true;
-	else if (p->mhd == NULL)
+	} else if (p->mhd == NULL) {
 		front_finish_pull(request);
-	else if (p->pull != NULL && p->response == NULL)
+		front_request_unref(request);
+	} else if (p->pull != NULL && p->response == NULL) {
 		front_resume(request);
+	}
 }
 
 void front_finish_pull(struct front_request *request)

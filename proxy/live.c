@@ -12,7 +12,6 @@ struct live_entry {
 	struct live_entry *next; /* bucket */
 	uint64_t hash;
 	struct op_name name; /* its texts follow the struct */
-	uint8_t fingerprint[OP_FINGERPRINT_LEN];
 	bool known;
 	/* The record without its ring of attempts, which nobody who joins looks at: the ring is most of
 	 * it, and there is one entry for each delivery that waits. */
@@ -86,8 +85,7 @@ static char *put_text(char **end, const char *text)
 	return at;
 }
 
-static struct live_entry *entry_new(uint64_t hash, const struct op_name *name,
-				    const uint8_t *fingerprint)
+static struct live_entry *entry_new(uint64_t hash, const struct op_name *name)
 {
 	size_t texts = strlen(name->provider) + strlen(name->tenant) + strlen(name->scope) +
 		       strlen(name->key) + 4;
@@ -102,7 +100,6 @@ static struct live_entry *entry_new(uint64_t hash, const struct op_name *name,
 	entry->name.tenant = put_text(&end, name->tenant);
 	entry->name.scope = put_text(&end, name->scope);
 	entry->name.key = put_text(&end, name->key);
-	memcpy(entry->fingerprint, fingerprint, OP_FINGERPRINT_LEN);
 	entry->tail = &entry->waiters;
 	return entry;
 }
@@ -120,7 +117,7 @@ enum live_answer live_enter(struct live *live, const struct op_name *name,
 	pthread_mutex_lock(&shard->lock);
 	entry = find(shard, hash, name);
 	if (entry == NULL) {
-		entry = entry_new(hash, name, fingerprint);
+		entry = entry_new(hash, name);
 		if (entry == NULL) {
 			answer = LIVE_MEMORY;
 			goto unlock;
@@ -131,13 +128,15 @@ enum live_answer live_enter(struct live *live, const struct op_name *name,
 		answer = LIVE_OWNER;
 		goto unlock;
 	}
-	*ret_same = memcmp(entry->fingerprint, fingerprint, OP_FINGERPRINT_LEN) == 0;
+	*ret_same = true;
 	*ret_known = entry->known;
 	if (entry->known) {
 		memset(ret_op, 0, sizeof(*ret_op));
 		memcpy(ret_op, entry->op, sizeof(entry->op));
+		*ret_same = memcmp(ret_op->fingerprint, fingerprint, OP_FINGERPRINT_LEN) == 0;
 	}
 	if (*ret_same && join) {
+		memcpy(waiter->fingerprint, fingerprint, OP_FINGERPRINT_LEN);
 		waiter->hash = hash;
 		waiter->entry = entry;
 		waiter->next = NULL;
@@ -150,12 +149,31 @@ unlock:
 	return answer;
 }
 
+/* With the lock. */
+static void wake_strangers(struct live_entry *entry, const struct op *op)
+{
+	struct live_waiter **at = &entry->waiters, *waiter;
+
+	while ((waiter = *at) != NULL) {
+		if (memcmp(waiter->fingerprint, op->fingerprint, OP_FINGERPRINT_LEN) == 0) {
+			at = &waiter->next;
+			continue;
+		}
+		*at = waiter->next;
+		waiter->entry = NULL;
+		loop_post(waiter->loop, &waiter->task);
+	}
+	entry->tail = at;
+}
+
 void live_update(struct live *live, struct live_entry *entry, const struct op *op)
 {
 	struct live_shard *shard = shard_of(live, entry->hash);
 
 	pthread_mutex_lock(&shard->lock);
 	memcpy(entry->op, op, sizeof(entry->op));
+	if (!entry->known)
+		wake_strangers(entry, op);
 	entry->known = true;
 	pthread_mutex_unlock(&shard->lock);
 }

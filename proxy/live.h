@@ -28,6 +28,7 @@ struct live_waiter {
 	struct loop *loop;
 	struct live_waiter *next;
 	uint64_t hash;
+	uint8_t fingerprint[OP_FINGERPRINT_LEN];
 	struct live_entry *entry; /* NULL: not waiting */
 	struct live_result *result;
 };
@@ -38,13 +39,16 @@ void live_free(struct live *live);
 enum live_answer { LIVE_OWNER, LIVE_BUSY, LIVE_MEMORY };
 
 /* Enters under `name`. LIVE_OWNER: ret_entry is the caller's until live_leave(). LIVE_BUSY: another
- * one has it; ret_same says whether with this fingerprint, ret_op is its record as last known,
- * without the ring of attempts (ret_known false: not known yet). With the same fingerprint and `join`, the waiter is queued. */
+ * one has it; ret_op is its record as last known, without the ring of attempts (ret_known false: not
+ * known yet); ret_same is false where the record has another fingerprint. While the record is not
+ * known nobody can say whose fingerprint is the wrong one. With ret_same and `join` the waiter is
+ * queued. */
 enum live_answer live_enter(struct live *live, const struct op_name *name,
 			    const uint8_t fingerprint[OP_FINGERPRINT_LEN],
 			    struct live_waiter *waiter, bool join, struct live_entry **ret_entry,
 			    bool *ret_same, bool *ret_known, struct op *ret_op);
-/* The owner's record as it now stands. */
+/* The owner's record as it now stands. When it becomes known, those who wait with another fingerprint
+ * are sent to enter again, and learn it. */
 void live_update(struct live *live, struct live_entry *entry, const struct op *op);
 /* The owner ends. `op` (may be NULL) and `reply` (may be NULL; a reference is taken) go to the
  * joiners if the state is one that they are answered from; else they enter again. */

@@ -1,9 +1,9 @@
 /* The life of the process.
  *
  * Start: configuration, ledger (if it cannot be opened: said once, keyed unsafe work is refused, and
- * it is tried again every second), one sweep of what a crash left, then workers and admin. Stop:
- * workers drain (deliveries answered, attempts finished or cut), then pending outcomes, sweep and
- * admin end, then the ledger closes. The control thread is the main thread. */
+ * it is tried again every second), one sweep of what a crash left, the blocks that were kept, then
+ * workers and admin. Stop: workers drain (deliveries answered, attempts finished or cut), then pending
+ * outcomes, blocks, sweep and admin end, then the ledger closes. The control thread is the main thread. */
 #include "proxy/serve.h"
 
 #include <curl/curl.h>
@@ -17,6 +17,7 @@
 #include "budget/sqlite_store.h"
 #include "proxy/admin.h"
 #include "proxy/app.h"
+#include "proxy/keeper.h"
 #include "proxy/live.h"
 #include "proxy/log.h"
 #include "proxy/pending.h"
@@ -31,12 +32,14 @@ struct server {
 	struct app app;
 	struct config *config;
 	struct sweep *sweep;
+	struct keeper *keeper;
 	struct admin *admin;
 	uv_signal_t term, intr, hup;
 	uv_timer_t retry;  /* opens the ledger */
 	uv_async_t joined; /* the workers have ended */
 	pthread_t joiner;
-	bool stopping;
+	bool serving;  /* the workers run */
+	bool stopping; /* a signal came; before the workers run it is only noted */
 	int closing;
 };
 
@@ -124,11 +127,18 @@ static void on_sweep_closed(void *data)
 	admin_close(server->admin, on_admin_closed, server);
 }
 
-static void on_pending_closed(void *data)
+static void on_keeper_closed(void *data)
 {
 	struct server *server = data;
 
 	sweep_close(server->sweep, on_sweep_closed, server);
+}
+
+static void on_pending_closed(void *data)
+{
+	struct server *server = data;
+
+	keeper_close(server->keeper, on_keeper_closed, server);
 }
 
 static void on_joined(uv_async_t *async)
@@ -152,9 +162,6 @@ static void *join_workers(void *data)
 
 static void stop(struct server *server)
 {
-	if (server->stopping)
-		return;
-	server->stopping = true;
 	atomic_store(&server->app.draining, true);
 	for (int i = 0; i < server->app.worker_count; i++)
 		worker_drain(&server->app.workers[i]);
@@ -164,8 +171,14 @@ static void stop(struct server *server)
 
 static void on_stop_signal(uv_signal_t *handle, int signal)
 {
+	struct server *server = handle->data;
+
+	if (server->stopping)
+		return;
 	log_message(LOG_LEVEL_INFO, "drain", "signal %d: draining", signal);
-	stop(handle->data);
+	server->stopping = true;
+	if (server->serving)
+		stop(server);
 }
 
 static void on_hangup(uv_signal_t *handle, int signal)
@@ -258,13 +271,26 @@ static int init_control(struct server *server)
 	app->live = live_new();
 	app->pending = pending_new(app);
 	server->sweep = sweep_new(app);
-	return app->live == NULL || app->pending == NULL || server->sweep == NULL ? -1 : 0;
+	server->keeper = keeper_new(app);
+	return app->live == NULL || app->pending == NULL || server->sweep == NULL ||
+			       server->keeper == NULL
+		       ? -1
+		       : 0;
 }
 
 /* What a crash left is settled before anything new is admitted. */
 static void sweep_first(struct server *server)
 {
 	while (server->app.ledger != NULL && !sweep_is_clean(server->sweep) && !server->stopping)
+		uv_run(&server->app.control.uv, UV_RUN_ONCE);
+}
+
+/* What providers asked for before the restart still holds. */
+static void blocks_first(struct server *server)
+{
+	keeper_start(server->keeper);
+	while (server->app.ledger != NULL && !keeper_has_looked(server->keeper) &&
+	       !server->stopping)
 		uv_run(&server->app.control.uv, UV_RUN_ONCE);
 }
 
@@ -278,6 +304,7 @@ static int start(struct server *server, char *error, size_t error_len)
 	if (open_ledger(app) != 0)
 		uv_timer_start(&server->retry, on_retry, LEDGER_RETRY_MS, LEDGER_RETRY_MS);
 	sweep_first(server);
+	blocks_first(server);
 	if (admin_new(app, error, error_len, &server->admin) != 0)
 		return -1;
 	return init_workers(app, error, error_len);
@@ -299,6 +326,7 @@ static void done(struct server *server)
 	loop_done(&app->control);
 	if (ledger != NULL)
 		ledger->ops->close(ledger);
+	keeper_free(server->keeper);
 	sweep_free(server->sweep);
 	pending_free(app->pending);
 	live_free(app->live);
@@ -347,6 +375,9 @@ int serve_run(const char *config_file)
 		exit(1);
 	}
 	log_ready(&server->app);
+	server->serving = true;
+	if (server->stopping)
+		stop(server);
 	loop_run(&server->app.control);
 	done(server);
 	log_message(LOG_LEVEL_INFO, "stopped", "drained");

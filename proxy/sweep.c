@@ -27,6 +27,7 @@ struct sweep {
 	int passes;
 	bool clean;
 	usec_t counts_at, retain_at, clock_at; /* clock_boot() */
+	usec_t grace_until; /* clock_boot(): the store was away, others could not renew either */
 	size_t retain_provider;
 	bool closing;
 	void (*closed)(void *data);
@@ -98,6 +99,22 @@ static bool is_ours(struct app *app, const struct op_name *name, const struct le
 	return live_has(app->live, name) || pending_has(app->pending, name);
 }
 
+/* The longest lease of any provider: how long none expires after the clock jumped, or after the store
+ * was away. */
+static usec_t longest_lease(const struct app *app)
+{
+	usec_t lease = 0;
+
+	for (size_t i = 0; i < app->config->provider_count; i++)
+		lease = usec_max(lease, app->config->providers[i].policy.lease);
+	return lease;
+}
+
+static bool is_grace(const struct sweep *sweep)
+{
+	return wall_clock_frozen(&sweep->app->clock) || clock_boot() < sweep->grace_until;
+}
+
 static void move(struct sweep *sweep, const struct ledger_row *row)
 {
 	struct app *app = sweep->app;
@@ -107,8 +124,7 @@ static void move(struct sweep *sweep, const struct ledger_row *row)
 	struct update *update;
 
 	if (row->op.state == OP_ATTEMPTING) {
-		if (is_ours(app, &name, row) ||
-		    (!row->owner_dead && wall_clock_frozen(&app->clock)))
+		if (is_ours(app, &name, row) || (!row->owner_dead && is_grace(sweep)))
 			return;
 		event.kind = OP_EV_EXPIRE;
 		event.wait =
@@ -264,16 +280,6 @@ static void run_retain(struct sweep *sweep)
 
 /* --- the timer ----------------------------------------------------------------------------------- */
 
-/* The longest lease of any provider: how long none expires after the clock jumped. */
-static usec_t longest_lease(const struct app *app)
-{
-	usec_t lease = 0;
-
-	for (size_t i = 0; i < app->config->provider_count; i++)
-		lease = usec_max(lease, app->config->providers[i].policy.lease);
-	return lease;
-}
-
 static void tick_clock(struct sweep *sweep, usec_t boot)
 {
 	usec_t jump;
@@ -296,6 +302,8 @@ static void on_timer(uv_timer_t *timer)
 	tick_clock(sweep, boot);
 	if (sweep->app->ledger == NULL)
 		return;
+	if (app_ledger_health(sweep->app) != NULL)
+		sweep->grace_until = usec_add(boot, longest_lease(sweep->app));
 	run_due(sweep);
 	if (boot >= sweep->counts_at && !sweep->counts_out) {
 		sweep->counts_at = boot + COUNTS_EVERY;

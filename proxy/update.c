@@ -128,6 +128,16 @@ static void finish(struct update *update, enum update_result result)
 	update->done(update, result);
 }
 
+/* Whether the record ends with the attempt that the event speaks of. */
+static bool ends_it(const struct update *update)
+{
+	const struct op *op = &update->next;
+	const struct op_attempt *last = op_find_attempt(op, op->last_n);
+
+	return (op->state == OP_SUCCEEDED || op->state == OP_FAILED) && last != NULL &&
+	       memcmp(last->token, update->token, OP_TOKEN_LEN) == 0;
+}
+
 static void write_next(struct update *update, bool absent, uint32_t counter)
 {
 	ledger_request_done(&update->request);
@@ -136,7 +146,10 @@ static void write_next(struct update *update, bool absent, uint32_t counter)
 	update->request.expect_counter = counter;
 	update->request.op = &update->next;
 	update->request.texts = &update->texts;
-	update->request.reply = update->reply;
+	if (update->reply != NULL && ends_it(update)) {
+		update->request.reply = update->reply;
+		update->next.reply_kept = true;
+	}
 	submit(update, LEDGER_CHANGE);
 }
 

@@ -38,7 +38,7 @@ struct update {
 	bool any_incarnation;
 	bool insert; /* where there is no record: write `next` as it is */
 	struct ledger_texts texts;
-	struct ledger_reply *reply;
+	struct ledger_reply *reply; /* written if the event ends the operation */
 
 	struct op next;
 	struct ledger_request request;
@@ -46,7 +46,7 @@ struct update {
 	int tries;
 	void (*done)(struct update *update, enum update_result result); /* owns it from here */
 	void *data;
-	struct update *link;
+	struct update *link, **plink; /* for whoever lists it */
 };
 
 /* A zeroed update under a copy of `name`; NULL: out of memory. */

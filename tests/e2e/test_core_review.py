@@ -4,13 +4,16 @@ and a lost caller, a deadline and a lease, an outcome and a ledger that is not t
 from __future__ import annotations
 
 import contextlib
+import socket
 import sqlite3
+import struct
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from checks import HONOURS, charged, from_provider, problem
 from conftest import StartStint
 from provider import Provider
@@ -35,6 +38,12 @@ def request(key: str, body: bytes = b'{"amount":1}') -> bytes:
     """A keyed delivery as `Stint.send` makes it."""
     headers = [("Idempotency-Key", key), ("Content-Type", "application/json")]
     return encode("POST", "/pay/charge", headers, body)
+
+
+def reset(client: Client) -> None:
+    """The caller is gone, and nobody can take it for one that still listens."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.socket.close()
 
 
 def test_new_operations_wait_for_a_slot(provider: Provider, stint: StartStint) -> None:
@@ -72,6 +81,7 @@ def test_a_joiner_never_gets_half_a_reply(provider: Provider, stint: StartStint)
             provider.wait_for(1)
             joiner = pool.submit(running.send, key="k")
             time.sleep(0.2)
+            reset(owner)
         members = problem(joiner.result(), 424, "response-not-retained", "succeeded")
     assert members["attempts"] == 1
     problem(running.send(key="k"), 424, "response-not-retained", "succeeded")
@@ -209,6 +219,23 @@ def test_streams_end_together_with_their_callers(provider: Provider, stint: Star
 
     sizes = parallel(24, work)
     assert set(sizes) == {0, 1_000_000}
+
+
+@pytest.mark.parametrize("size", [30_000_000, 400_000])
+def test_a_caller_that_reads_nothing_does_not_hold_up_the_stop(
+    provider: Provider, stint: StartStint, size: int
+) -> None:
+    provider.script(Step(body=size))
+    running = stint(top={"drain": "500ms"}, provider={"retain": {"body": "4KiB"}})
+    with socket.socket() as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        caller.connect(("127.0.0.1", running.port))
+        caller.sendall(encode("GET", "/pay/x"))
+        provider.wait_for(1)
+        time.sleep(0.3)
+        started = time.monotonic()
+        running.term()
+        assert time.monotonic() - started < 4.0
 
 
 def test_the_upstream_key_stays_the_first_ones(provider: Provider, stint: StartStint) -> None:
