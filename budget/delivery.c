@@ -78,6 +78,14 @@ static void ask_gate(struct delivery *d, struct delivery_action *act)
 	act->act = DELIVERY_ACT_GATE;
 }
 
+/* How long a call may keep the delivery: its hold, and a moment even where that is over. */
+static usec_t store_limit(const struct delivery *d, usec_t now)
+{
+	usec_t limit = usec_max(d->answer_by, usec_add(now, STORE_PATIENCE));
+
+	return d->deadline != 0 ? usec_min(limit, d->deadline) : limit;
+}
+
 static void write_proposal(struct delivery *d, enum delivery_phase phase, enum delivery_write write,
 			   bool expect_absent, usec_t until, struct delivery_action *act)
 {
@@ -88,11 +96,11 @@ static void write_proposal(struct delivery *d, enum delivery_phase phase, enum d
 	act->until = until;
 }
 
-static void read_record(struct delivery *d, struct delivery_action *act)
+static void read_record(struct delivery *d, usec_t now, struct delivery_action *act)
 {
 	d->phase = DELIVERY_LOOK;
 	act->act = DELIVERY_ACT_READ;
-	act->until = d->answer_by;
+	act->until = store_limit(d, now);
 }
 
 /* Waits for the operation's own time, without slot, lease or charge. */
@@ -140,7 +148,7 @@ static bool tick(struct delivery *d, usec_t now, struct delivery_action *act)
 	if (op_apply(&d->op, d->policy, &ev, &d->proposal, &notes) != OP_CHANGED)
 		return false;
 	release_slot(d, act);
-	write_proposal(d, DELIVERY_TICK, WRITE_TICK, false, d->answer_by, act);
+	write_proposal(d, DELIVERY_TICK, WRITE_TICK, false, store_limit(d, now), act);
 	return true;
 }
 
@@ -152,7 +160,7 @@ static void claim(struct delivery *d, const uint8_t *token, usec_t now, struct d
 	bool absent = !d->have_op;
 	unsigned notes;
 
-	if (d->caller != CALLER_HERE) {
+	if (d->caller != CALLER_HERE || d->draining) {
 		wait_gate(d, now, act);
 		release_slot(d, act);
 		return;
@@ -180,7 +188,7 @@ static void claim(struct delivery *d, const uint8_t *token, usec_t now, struct d
 		return;
 	}
 	d->attempt_n = op_running(&d->proposal);
-	write_proposal(d, DELIVERY_CLAIM, WRITE_CLAIM, absent, d->answer_by, act);
+	write_proposal(d, DELIVERY_CLAIM, WRITE_CLAIM, absent, store_limit(d, now), act);
 }
 
 /* A record held for a refused credential goes on when the delivery brings another (W36). */
@@ -196,7 +204,7 @@ static bool release_by_credential(struct delivery *d, usec_t now, struct deliver
 		return false;
 	d->released_by_credential = true;
 	release_slot(d, act);
-	write_proposal(d, DELIVERY_TICK, WRITE_TICK, false, d->answer_by, act);
+	write_proposal(d, DELIVERY_TICK, WRITE_TICK, false, store_limit(d, now), act);
 	return true;
 }
 
@@ -206,7 +214,8 @@ static void go_on_ready(struct delivery *d, usec_t now, struct delivery_action *
 		wait_turn(d, now, act);
 		return;
 	}
-	if (d->draining || d->caller == CALLER_HALF) {
+	if (d->draining || d->caller == CALLER_HALF ||
+	    now > usec_add(d->answer_by, STORE_PATIENCE)) {
 		stop_waiting(d, now, act);
 		return;
 	}
@@ -216,6 +225,12 @@ static void go_on_ready(struct delivery *d, usec_t now, struct delivery_action *
 		ask_gate(d, act);
 }
 
+static usec_t next_poll(struct delivery *d)
+{
+	d->poll = d->poll == 0 ? POLL_FIRST : usec_min(2 * d->poll, POLL_MAX);
+	return d->poll;
+}
+
 static void poll_other(struct delivery *d, usec_t now, struct delivery_action *act)
 {
 	release_slot(d, act);
@@ -223,10 +238,9 @@ static void poll_other(struct delivery *d, usec_t now, struct delivery_action *a
 		refuse(d, "in-progress", 409, BUSY_RETRY_AFTER, act);
 		return;
 	}
-	d->poll = d->poll == 0 ? POLL_FIRST : usec_min(2 * d->poll, POLL_MAX);
 	d->phase = DELIVERY_POLL;
 	act->act = DELIVERY_ACT_WAIT;
-	act->until = usec_min(usec_add(now, d->poll), d->answer_by);
+	act->until = usec_min(usec_add(now, next_poll(d)), d->answer_by);
 }
 
 /* The Look of section 3: what the record says decides. */
@@ -256,7 +270,11 @@ static void consider(struct delivery *d, const struct op *op, usec_t now,
 	}
 	if (release_by_credential(d, now, act))
 		return;
-	answer_record(d, act);
+	/* The provider's own word to this delivery, where it has one and the record no better. */
+	if (d->started > 0 && d->op.state != OP_SUCCEEDED && d->op.state != OP_FAILED)
+		answer_last(d, now, act);
+	else
+		answer_record(d, act);
 	answer_and_end(d, act);
 }
 
@@ -279,7 +297,7 @@ static void on_gate_closed(struct delivery *d, const struct delivery_event *ev,
 	d->gate_rate_limited = ev->rate_limited;
 	if (d->ledgered && !d->have_op) {
 		op_init(&d->proposal, d->policy, d->incarnation, d->fingerprint, ev->now);
-		write_proposal(d, DELIVERY_INTENT, WRITE_INTENT, true, d->answer_by, act);
+		write_proposal(d, DELIVERY_INTENT, WRITE_INTENT, true, store_limit(d, ev->now), act);
 		return;
 	}
 	wait_gate(d, ev->now, act);
@@ -302,7 +320,7 @@ static void send(struct delivery *d, struct delivery_action *act)
 			act->limit_is_deadline = true;
 		}
 	} else {
-		act->until = d->deadline;
+		act->until = usec_add(d->deadline, DEADLINE_GRACE);
 	}
 }
 
@@ -317,7 +335,7 @@ static void take_back(struct delivery *d, usec_t now, struct delivery_action *ac
 		consider(d, &d->op, now, act);
 		return;
 	}
-	write_proposal(d, DELIVERY_VOID, WRITE_VOID, false, d->answer_by, act);
+	write_proposal(d, DELIVERY_VOID, WRITE_VOID, false, store_limit(d, now), act);
 }
 
 /* What the next attempt waits for beside the backoff: a rule's own wait, and the advice up to the cap.
@@ -351,12 +369,13 @@ static enum op_result apply_settle(const struct delivery *d, const struct op *op
 	return op_apply(op, d->policy, &ev, ret_op, ret_notes);
 }
 
-static usec_t settle_wait(const struct delivery *d, struct verdict *verdict, uint64_t random)
+usec_t delivery_wait(const struct policy *policy, const struct op *op, struct verdict *verdict,
+		     uint64_t random)
 {
-	usec_t advice = wait_advice(d->policy, verdict);
-	int done = d->op.attempts - d->op.generation_first;
+	usec_t advice = wait_advice(policy, verdict);
+	int done = op->attempts - op->generation_first;
 
-	return backoff_wait(&d->policy->backoff, done < 1 ? 1 : done, advice, random);
+	return backoff_wait(&policy->backoff, done < 1 ? 1 : done, advice, random);
 }
 
 /* The attempt is settled and `op` is what stands: the next attempt, or the answer. */
@@ -401,7 +420,7 @@ static void on_outcome(struct delivery *d, const struct delivery_event *ev,
 		memcpy(d->remote_id, ev->remote_id,
 		       strnlen(ev->remote_id, OP_REMOTE_ID_MAX - 1) + 1);
 	d->remote_id[OP_REMOTE_ID_MAX - 1] = '\0';
-	d->settle_wait = settle_wait(d, &d->verdict, ev->random);
+	d->settle_wait = delivery_wait(d->policy, &d->op, &d->verdict, ev->random);
 	result = apply_settle(d, &d->op, &d->verdict, d->remote_id, d->settle_wait, ev->now,
 			      &d->proposal, &d->notes);
 	assert(result == OP_CHANGED);
@@ -470,6 +489,30 @@ static void on_claimed(struct delivery *d, usec_t now, struct delivery_action *a
 	send(d, act);
 }
 
+/* The intent is written: the gate is asked anew, since the write cost the place in its queue. */
+static void after_intent(struct delivery *d, usec_t now, struct delivery_action *act)
+{
+	if (d->caller != CALLER_HERE || d->draining || now >= d->answer_by)
+		wait_gate(d, now, act);
+	else
+		ask_gate(d, act);
+}
+
+/* Nothing was sent. Not again at once: whatever said no may go on saying it. */
+static void after_void(struct delivery *d, usec_t now, struct delivery_action *act)
+{
+	consider(d, &d->op, now, act);
+	if (act->act != DELIVERY_ACT_GATE)
+		return;
+	if (usec_add(now, next_poll(d)) > d->answer_by) {
+		stop_waiting(d, now, act);
+		return;
+	}
+	d->phase = DELIVERY_TURN;
+	act->act = DELIVERY_ACT_WAIT;
+	act->until = usec_add(now, d->poll);
+}
+
 static void on_written(struct delivery *d, const struct delivery_event *ev,
 		       struct delivery_action *act)
 {
@@ -479,7 +522,7 @@ static void on_written(struct delivery *d, const struct delivery_event *ev,
 	d->released_by_credential = false;
 	switch (d->phase) {
 	case DELIVERY_INTENT:
-		wait_gate(d, ev->now, act);
+		after_intent(d, ev->now, act);
 		return;
 	case DELIVERY_CLAIM:
 		on_claimed(d, ev->now, act);
@@ -487,7 +530,10 @@ static void on_written(struct delivery *d, const struct delivery_event *ev,
 	case DELIVERY_SETTLE:
 		after_settle(d, ev->now, act);
 		return;
-	default: /* TICK, VOID */
+	case DELIVERY_VOID:
+		after_void(d, ev->now, act);
+		return;
+	default: /* TICK */
 		consider(d, &d->op, ev->now, act);
 		return;
 	}
@@ -553,7 +599,7 @@ static void on_timer(struct delivery *d, const struct delivery_event *ev,
 		if (ev->now >= d->answer_by)
 			refuse(d, "in-progress", 409, BUSY_RETRY_AFTER, act);
 		else
-			read_record(d, act);
+			read_record(d, ev->now, act);
 		return;
 	case DELIVERY_SEND:
 		/* The delivery's deadline; the sent attempt goes on as if the caller had left. */
@@ -577,10 +623,11 @@ static void on_timer(struct delivery *d, const struct delivery_event *ev,
 	case DELIVERY_INTENT:
 	case DELIVERY_TICK:
 	case DELIVERY_VOID:
-		if (!d->answered) {
+		if (!d->answered && d->started > 0)
+			answer_last(d, ev->now, act);
+		else if (!d->answered)
 			answer_problem(act, "ledger-away", 503, BUSY_RETRY_AFTER);
-			d->answered = true;
-		}
+		d->answered = true;
 		d->abandoned = true;
 		return;
 	default:
@@ -631,10 +678,11 @@ static void on_start(struct delivery *d, const struct delivery_event *ev,
 {
 	if (d->draining)
 		refuse(d, "draining", 503, BUSY_RETRY_AFTER, act);
-	else if (d->caller != CALLER_HERE || ev->now >= d->answer_by)
+	else if (d->caller != CALLER_HERE || (d->deadline != 0 && ev->now >= d->deadline) ||
+		 (d->phase == DELIVERY_JOIN && ev->now >= d->answer_by))
 		stop_waiting(d, ev->now, act);
 	else if (d->phase == DELIVERY_JOIN)
-		read_record(d, act); /* it was there a moment ago */
+		read_record(d, ev->now, act); /* it was there a moment ago */
 	else
 		ask_gate(d, act);
 }
@@ -695,7 +743,7 @@ bool delivery_would_end(const struct delivery *d, const struct verdict *verdict,
 	struct verdict copy = *verdict;
 	struct op next;
 	unsigned notes;
-	usec_t wait = settle_wait(d, &copy, random);
+	usec_t wait = delivery_wait(d->policy, &d->op, &copy, random);
 
 	if (apply_settle(d, &d->op, &copy, NULL, wait, now, &next, &notes) != OP_CHANGED)
 		return false;

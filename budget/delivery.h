@@ -11,7 +11,13 @@
 #define POLL_FIRST                                                                                 \
 	(25 * USEC_MS) /* a joiner of another instance's attempt polls: design section 7 */
 #define POLL_MAX (500 * USEC_MS)
-#define SETTLE_PATIENCE (1 * USEC_SEC)  /* how long an answer in hand waits for a slow store */
+/* What the second over hold and attempt that an answer may take (design section 13, 9) is spent on:
+ * an answer in hand that waits for a slow store, and any other call that the hold leaves no time. */
+#define SETTLE_PATIENCE (500 * USEC_MS)
+#define STORE_PATIENCE (250 * USEC_MS)
+/* Over the delivery's deadline, so that the word of an attempt that it cut before it was sent comes
+ * first. */
+#define DEADLINE_GRACE (20 * USEC_MS)
 #define BUSY_RETRY_AFTER (1 * USEC_SEC) /* Retry-After where no time is known */
 
 enum delivery_phase {
@@ -169,6 +175,12 @@ void delivery_step(struct delivery *delivery, const struct delivery_event *event
  * reply may begin to stream before it is complete. */
 bool delivery_would_end(const struct delivery *delivery, const struct verdict *verdict, usec_t now,
 			uint64_t random);
+
+/* How long the operation waits after an attempt with this verdict, should another follow: its own
+ * backoff, a rule's wait, and the advice up to the cap. Advice beyond the cap under `beyond: stop`
+ * ends the attempts: the verdict becomes `retry_never`. random: 64 uniform bits for the jitter. */
+usec_t delivery_wait(const struct policy *policy, const struct op *op, struct verdict *verdict,
+		     uint64_t random);
 
 /* The pre-request check, a moment before the first byte (design section 3, step 6): the lease with a
  * guard, and repeat_until while something is unresolved. */
