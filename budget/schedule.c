@@ -37,10 +37,11 @@ usec_t backoff_base(const struct backoff *backoff, int done)
 	return usec_max(base, 1);
 }
 
-/* The largest jitter: j x backoff. */
-static usec_t jitter_span(enum jitter jitter, usec_t base)
+usec_t backoff_jitter(const struct backoff *backoff, int done)
 {
-	switch (jitter) {
+	usec_t base = backoff_base(backoff, done);
+
+	switch (backoff->jitter) {
 	case JITTER_EQUAL:
 		return base / 2;
 	case JITTER_FULL:
@@ -54,7 +55,7 @@ static usec_t jitter_span(enum jitter jitter, usec_t base)
 usec_t backoff_wait(const struct backoff *backoff, int done, usec_t advice, uint64_t random)
 {
 	usec_t base = backoff_base(backoff, done);
-	usec_t span = jitter_span(backoff->jitter, base);
+	usec_t span = backoff_jitter(backoff, done);
 	/* The bias of the remainder is below span / 2^64. */
 	usec_t extra = (usec_t)(random % ((uint64_t)span + 1));
 

@@ -8,6 +8,9 @@
  * one beyond its end), or first * factor^(done - 1), at most max. Saturates, never below 1 us. */
 usec_t backoff_base(const struct backoff *backoff, int done);
 
+/* The largest jitter after `done` attempts: j x backoff. */
+usec_t backoff_jitter(const struct backoff *backoff, int done);
+
 /* wait = max(backoff, advice) + U(0, j x backoff): jitter only adds (design section 5).
  * advice < 0: none. random: 64 uniform bits. */
 usec_t backoff_wait(const struct backoff *backoff, int done, usec_t advice, uint64_t random);

@@ -1,6 +1,7 @@
 #include "classify/advice.h"
 
 #include "classify/instant.h"
+#include "classify/json_scan.h"
 #include "classify/quantity.h"
 #include "classify/ratelimit.h"
 #include "classify/text.h"
@@ -186,6 +187,26 @@ struct question {
 	enum advice_unit unit;
 };
 
+/* Takes in one value that was there, `rc` being what advice_value() said of it: a larger wait
+ * replaces the one already in the advice. Returns whether it could be read. */
+static bool take_in(struct advice *advice, int rc, usec_t wait, const char *where, size_t where_len,
+		    const char *text, size_t text_len)
+{
+	bool larger = rc > 0 && wait > 0 && wait > advice->wait;
+
+	if (rc < 0)
+		advice->invalid = true;
+	if (larger)
+		advice->wait = wait;
+	if (larger || advice->where == NULL) {
+		advice->where = where;
+		advice->where_len = where_len;
+		advice->text = text;
+		advice->text_len = text_len;
+	}
+	return rc > 0;
+}
+
 /* Asks every line of one name. Returns whether any could be read; a larger wait replaces the one
  * already in the advice. */
 static bool ask(const struct facts *facts, const struct question *question, usec_t reference_wall,
@@ -195,7 +216,7 @@ static bool ask(const struct facts *facts, const struct question *question, usec
 
 	for (size_t i = 0; i < facts->header_count; i++) {
 		const struct header_view *line = &facts->headers[i];
-		usec_t wait;
+		usec_t wait = 0;
 		int rc;
 
 		if (!named(line, question->name))
@@ -206,13 +227,9 @@ static bool ask(const struct facts *facts, const struct question *question, usec
 		else
 			rc = advice_value(line->value, line->value_len, question->unit,
 					  reference_wall, &wait);
-		if (rc < 0)
-			advice->invalid = true;
-		if (rc <= 0)
-			continue;
-		readable = true;
-		if (wait > 0 && wait > advice->wait)
-			advice->wait = wait;
+		if (take_in(advice, rc, wait, line->name, line->name_len, line->value,
+			    line->value_len))
+			readable = true;
 	}
 	return readable;
 }
@@ -253,7 +270,44 @@ void advice_add_sources(const struct facts *facts, const struct advice_source *s
 	for (size_t i = 0; i < count; i++) {
 		struct question question = {sources[i].header, false, sources[i].unit};
 
-		if (ask(facts, &question, reference_wall, advice))
+		if (sources[i].header != NULL && ask(facts, &question, reference_wall, advice))
 			advice->stated = true;
 	}
+}
+
+/* One scalar of the body; as advice_value(). */
+static int body_value(const struct json_value *value, enum advice_unit unit, usec_t reference_wall,
+		      usec_t *ret_wait)
+{
+	char text[ADVICE_TEXT_MAX + 1];
+
+	if (value->type == JSON_TYPE_NULL)
+		return 0;
+	if ((value->type != JSON_TYPE_STRING && value->type != JSON_TYPE_NUMBER) ||
+	    !json_scan_copy(value, text, sizeof(text)))
+		return -1;
+	return advice_value(text, strlen(text), unit, reference_wall, ret_wait);
+}
+
+void advice_add_body(const struct facts *facts, const struct advice_source *sources, size_t count,
+		     struct advice *advice)
+{
+	bool stated = false;
+
+	if (advice->stated)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const char *pointer = sources[i].pointer;
+		struct json_value value;
+		usec_t wait = 0;
+		int rc;
+
+		if (pointer == NULL ||
+		    !json_scan_find(facts->body, facts->body_len, pointer, &value))
+			continue;
+		rc = body_value(&value, sources[i].unit, advice_reference(facts), &wait);
+		if (take_in(advice, rc, wait, pointer, strlen(pointer), value.text, value.len))
+			stated = true;
+	}
+	advice->stated = stated;
 }

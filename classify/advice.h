@@ -25,10 +25,11 @@ enum advice_unit {
 		ADVICE_UNIT_COUNT
 };
 
-/* One header of a provider's that says when its limit resets. */
+/* Where else a provider says when to come back: a header, or a scalar in the body. */
 struct advice_source {
-	const char *header;
+	const char *header; /* NULL: `pointer` */
 	enum advice_unit unit;
+	const char *pointer; /* RFC 6901, json_scan_pointer_valid(); NULL: `header` */
 };
 
 struct advice {
@@ -36,6 +37,12 @@ struct advice {
 	bool stated; /* a readable value was there, be it a zero: what has less rank is not asked */
 	bool invalid;     /* something was there and could not be read, or lay in the past */
 	bool retry_after; /* a readable Retry-After itself was there */
+	/* What `wait` was read from, else the first that was there: as the facts, or the source, spell
+	 * it, not NUL-terminated. `where` is NULL if nothing was there. */
+	const char *where;
+	size_t where_len;
+	const char *text;
+	size_t text_len;
 };
 
 /* Reads `retry-after-ms`, then `x-ms-retry-after-ms`, then `Retry-After`; the first with a positive
@@ -44,9 +51,16 @@ struct advice {
 void advice_read(const struct facts *facts, struct advice *ret_advice);
 
 /* Adds the provider's own headers: does nothing if the advice is `stated` already, else takes the
- * largest value of all the sources, since a reply does not say which of its limits was hit. */
+ * largest value of all the sources, since a reply does not say which of its limits was hit. Sources
+ * in the body are passed over. */
 void advice_add_sources(const struct facts *facts, const struct advice_source *sources,
 			size_t count, struct advice *advice);
+
+/* The same for the sources in the body, which the caller knows to be whole. A null and what is not
+ * there say nothing; what is no string or number, or over ADVICE_TEXT_MAX bytes, is unreadable. */
+#define ADVICE_TEXT_MAX 255
+void advice_add_body(const struct facts *facts, const struct advice_source *sources, size_t count,
+		     struct advice *advice);
 
 /* The value of one header line: 1 if it could be read, and the wait, 0 or more, is written; 0 if it
  * is readable but says nothing (a RateLimit with units left); -1 if unreadable, negative or past.

@@ -79,6 +79,31 @@ static void by_rule(const struct rule *rule, struct verdict *verdict)
 	set_reason(verdict, rule->name != NULL ? rule->name : "rule");
 }
 
+/* What the provider says in places of its own. When a limit resets is no reason to wait where no
+ * limit was met: many providers say it in the headers of every reply. A body that names a wait does
+ * so because of the failure that it tells of. */
+static void add_own_advice(const struct facts *facts, const struct ruleset *rules,
+			   const struct rule *rule, enum outcome_class class, struct advice *advice)
+{
+	bool asked = rule != NULL && rule->wait_advice;
+
+	if (rules == NULL || !facts_sent(facts))
+		return;
+	if (class == CLASS_RATE_LIMITED || asked)
+		advice_add_sources(facts, rules->sources, rules->source_count, advice);
+	if (table_may_repeat(class) && rules_body_whole(rules, facts))
+		advice_add_body(facts, rules->sources, rules->source_count, advice);
+}
+
+void classify_advice(const struct facts *facts, const struct ruleset *rules,
+		     const struct rule *rule, enum outcome_class class, struct advice *ret_advice)
+{
+	*ret_advice = (struct advice){.wait = -1};
+	if (facts_sent(facts))
+		advice_read(facts, ret_advice);
+	add_own_advice(facts, rules, rule, class, ret_advice);
+}
+
 void classify(const struct facts *facts, const struct ruleset *rules, struct verdict *ret_verdict)
 {
 	struct verdict verdict = {.advice = -1, .rule_wait = -1};
@@ -97,11 +122,7 @@ void classify(const struct facts *facts, const struct ruleset *rules, struct ver
 	else
 		by_fault(facts, &verdict);
 	verdict.effect = table_effect(verdict.class);
-	/* When a limit resets is no reason to wait where no limit was met: many providers say it
-	 * with every reply. */
-	if (rules != NULL && facts_sent(facts) &&
-	    (verdict.class == CLASS_RATE_LIMITED || (rule != NULL && rule->wait_advice)))
-		advice_add_sources(facts, rules->sources, rules->source_count, &advice);
+	add_own_advice(facts, rules, rule, verdict.class, &advice);
 	verdict.advice = advice.wait;
 	verdict.advice_invalid = advice.invalid;
 	*ret_verdict = verdict;

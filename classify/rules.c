@@ -111,6 +111,12 @@ static bool inspects(const struct ruleset *rules, int status)
 	return rules->inspect_max > 0 && (rules->inspect_2xx || status < 200 || status > 299);
 }
 
+bool rules_body_whole(const struct ruleset *rules, const struct facts *facts)
+{
+	return inspects(rules, facts->status) && !facts->body_truncated &&
+	       facts->body_len <= rules->inspect_max;
+}
+
 /* Every condition but those on the body. */
 static bool head_holds(const struct rule *rule, const struct facts *facts)
 {
@@ -133,8 +139,7 @@ static bool body_holds(const struct ruleset *rules, const struct rule *rule,
 {
 	if (rule->json_count == 0)
 		return true;
-	if (!inspects(rules, facts->status) || facts->body_truncated ||
-	    facts->body_len > rules->inspect_max)
+	if (!rules_body_whole(rules, facts))
 		return false;
 	for (size_t i = 0; i < rule->json_count; i++) {
 		if (!json_holds(&rule->jsons[i], facts))
@@ -155,15 +160,35 @@ const struct rule *rules_match(const struct ruleset *rules, const struct facts *
 	return NULL;
 }
 
+/* Whether a source of advice lies in the body, and no header has said more than it could. */
+static bool body_advises(const struct ruleset *rules, enum outcome_class class,
+			 const struct advice *advice)
+{
+	if (!table_may_repeat(class) || advice->stated)
+		return false;
+	for (size_t i = 0; i < rules->source_count; i++) {
+		if (rules->sources[i].pointer != NULL)
+			return true;
+	}
+	return false;
+}
+
 bool rules_need_body(const struct ruleset *rules, const struct facts *facts)
 {
+	struct advice advice;
+
 	if (rules == NULL || !inspects(rules, facts->status))
 		return false;
 	for (size_t i = 0; i < rules->count; i++) {
-		if (head_holds(&rules->rules[i], facts))
-			return rules->rules[i].json_count > 0;
+		if (!head_holds(&rules->rules[i], facts))
+			continue;
+		if (rules->rules[i].json_count > 0)
+			return true;
+		advice_read(facts, &advice);
+		return body_advises(rules, rules->rules[i].class, &advice);
 	}
-	return false;
+	advice_read(facts, &advice);
+	return body_advises(rules, table_status(facts->status, advice.retry_after), &advice);
 }
 
 bool rules_status_parse(const char *text, struct rule_status *ret_status)

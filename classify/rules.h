@@ -70,16 +70,20 @@ struct ruleset {
 	size_t count;
 	const struct advice_source *sources; /* the configuration's `advice` */
 	size_t source_count;
-	size_t inspect_max; /* inspect.body: longer bodies fulfil no JSON condition; 0: none does */
-	bool inspect_2xx;   /* inspect.on: 2xx; without it no JSON condition holds on a 2xx */
+	/* inspect.body: longer bodies fulfil no JSON condition and give no advice; 0: none does */
+	size_t inspect_max;
+	bool inspect_2xx; /* inspect.on: 2xx; without it the same holds for the body of a 2xx */
 };
 
 /* The first rule that matches, or NULL. JSON conditions hold on a body only if all of it is there
  * (not truncated, at most inspect_max) and is valid JSON. */
 const struct rule *rules_match(const struct ruleset *rules, const struct facts *facts);
 
-/* Asked at a reply's headers: may the body still decide which rule matches? If not, the verdict at
- * the headers is the verdict of the whole reply. */
+/* Whether the facts hold a body that may be looked into, and all of it. */
+bool rules_body_whole(const struct ruleset *rules, const struct facts *facts);
+
+/* Asked at a reply's headers: may the body still decide which rule matches, or say when to come
+ * back? If not, the verdict at the headers is the verdict of the whole reply. */
 bool rules_need_body(const struct ruleset *rules, const struct facts *facts);
 
 /* Whether rule `index` can never match because one single earlier rule matches whatever it would;

@@ -1,6 +1,6 @@
 /* One request's way: its raw target is kept from the request line on (the library decodes what it
- * hands over, and %2F would no longer be told from a slash); its body, which no endpoint wants, is
- * read and dropped; then its endpoint answers at once, or asks the ledger. Meanwhile the connection
+ * hands over, and %2F would no longer be told from a slash); its body is read, and dropped but for
+ * that of a change; then its endpoint answers at once, or asks the ledger. Meanwhile the connection
  * is suspended; the answer comes through the control loop's inbox and resumes it.
  *
  * A ledger that does not answer in time, or a listener that closes, takes the request's place away
@@ -18,7 +18,7 @@
 #define CONNECTIONS_MAX 128
 #define CONNECTION_MEMORY 32768 /* bounds a request's head */
 #define CONNECTION_IDLE_S 30
-#define BODY_DROP_MAX 65536
+#define BODY_DROP_MAX (1 << 20)
 #define PATIENCE (5 * USEC_SEC)
 #define TICK_MS 100
 
@@ -41,9 +41,29 @@ void admin_call_free(struct admin_call *call)
 		return;
 	ledger_request_done(&call->ledger);
 	admin_query_done(&call->query);
+	json_decref(call->order.body);
+	ledger_row_done(&call->row);
+	free(call->note);
 	free(call->provider);
 	free(call->key);
 	free(call);
+}
+
+struct admin_call *admin_call_next(struct admin_request *request, enum ledger_verb verb)
+{
+	struct admin_call *call = admin_call_new(request, verb), *last = request->answered;
+
+	if (call == NULL)
+		return NULL;
+	call->ledger.name = last->ledger.name;
+	call->query = last->query;
+	call->provider = last->provider;
+	call->key = last->key;
+	call->order = last->order;
+	last->query = (struct admin_query){.text = {NULL}};
+	last->provider = last->key = NULL;
+	last->order = (struct admin_order){.body = NULL};
+	return call;
 }
 
 /* The connection's request goes on, with the call's answer or without. */
@@ -136,6 +156,27 @@ enum MHD_Result admin_ask(struct admin_request *request, struct admin_call *call
 
 /* --- requests ------------------------------------------------------------------------------------ */
 
+static enum MHD_Result dispatch_change(struct admin_request *request, const char *method)
+{
+	if (!request->takes_body || strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+		return admin_reply_blank(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+					 "This path changes something: use POST");
+	switch (admin_auth_check_change(&request->admin->auth, request->connection)) {
+	case ADMIN_CHANGE_FOREIGN:
+		return admin_reply_blank(request, MHD_HTTP_FORBIDDEN,
+					 "A page of another origin may change nothing here");
+	case ADMIN_CHANGE_NO_JSON:
+		return admin_reply_blank(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+					 "Send the change as JSON with Content-Type: "
+					 "application/json");
+	case ADMIN_CHANGE_ALLOWED:
+		break;
+	}
+	if (request->dropped > 0)
+		return admin_reply_too_large(request, "A change is at most 64 KiB of JSON");
+	return request->route->start(request);
+}
+
 static enum MHD_Result dispatch(struct admin_request *request, const char *method)
 {
 	const struct admin_route *route = admin_route_find(request->target);
@@ -156,11 +197,14 @@ static enum MHD_Result dispatch(struct admin_request *request, const char *metho
 	if (route == NULL)
 		return admin_reply_blank(request, MHD_HTTP_NOT_FOUND,
 					 "There is /healthz, /readyz, /metrics, /v1/operations, "
-					 "/v1/operations/{provider}/{key} and /v1/providers");
+					 "/v1/operations/{provider}/{key}, its /release and "
+					 "/v1/providers");
+	request->route = route;
+	if (route->changes)
+		return dispatch_change(request, method);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return admin_reply_blank(request, MHD_HTTP_METHOD_NOT_ALLOWED,
 					 "This path is only read: use GET");
-	request->route = route;
 	return route->start(request);
 }
 
@@ -170,9 +214,39 @@ static enum MHD_Result finish(struct admin_request *request)
 	enum MHD_Result result;
 
 	request->call = NULL;
+	request->answered = call;
 	result = request->route->finish(request, call != NULL ? &call->ledger : NULL);
+	request->answered = NULL;
 	admin_call_free(call);
 	return result;
+}
+
+/* Whether the method and the path are those of a change; what is said of others needs no body. */
+static bool takes_body(const struct admin_request *request, const char *method)
+{
+	const struct admin_route *route = admin_route_find(request->target);
+
+	return route != NULL && route->changes && strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+}
+
+/* False: the connection is closed. */
+static bool take_body(struct admin_request *request, const char *upload, size_t len)
+{
+	size_t need = request->body_len + len + 1;
+	char *body;
+
+	if (!request->takes_body || request->dropped > 0 || need > ADMIN_BODY_MAX + 1) {
+		request->dropped += len;
+		return request->dropped <= BODY_DROP_MAX;
+	}
+	body = realloc(request->body, need);
+	if (body == NULL)
+		return false;
+	memcpy(body + request->body_len, upload, len);
+	body[need - 1] = '\0';
+	request->body = body;
+	request->body_len = need - 1;
+	return true;
 }
 
 /* The library asks once at the head, again for each piece of the body, once at its end, and once more
@@ -186,20 +260,21 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	(void)data;
 	(void)url;
 	(void)version;
-	(void)upload;
 	if (request == NULL)
 		return MHD_NO;
 	switch (request->phase) {
 	case ADMIN_HEAD:
 		request->connection = connection;
+		request->takes_body = takes_body(request, method);
 		request->phase = ADMIN_BODY;
 		return MHD_YES;
 	case ADMIN_BODY:
 		if (*upload_len == 0)
 			return dispatch(request, method);
-		request->dropped += *upload_len;
+		if (!take_body(request, upload, *upload_len))
+			return MHD_NO;
 		*upload_len = 0;
-		return request->dropped <= BODY_DROP_MAX ? MHD_YES : MHD_NO;
+		return MHD_YES;
 	case ADMIN_FINISH:
 		return finish(request);
 	case ADMIN_WAITING:
@@ -236,6 +311,7 @@ static void on_completed(void *data, struct MHD_Connection *connection, void **c
 		request->call->request = NULL; /* still out; freed when it comes back */
 	else
 		admin_call_free(request->call);
+	free(request->body);
 	free(request);
 }
 

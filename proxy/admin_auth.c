@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -204,6 +205,56 @@ static enum MHD_Result find_header(void *data, enum MHD_ValueKind kind, const ch
 static void look_up(struct MHD_Connection *connection, struct found_header *found)
 {
 	(void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, find_header, found);
+}
+
+static bool take_prefix(const char **text, size_t *len, const char *prefix)
+{
+	size_t prefix_len = strlen(prefix);
+
+	if (*len < prefix_len || !text_equal_nocase(*text, prefix_len, prefix))
+		return false;
+	*text += prefix_len;
+	*len -= prefix_len;
+	return true;
+}
+
+bool admin_auth_origin_is_own(const struct admin_auth *auth, const char *origin, size_t origin_len,
+			      const char *host, size_t host_len)
+{
+	text_trim(&origin, &origin_len);
+	text_trim(&host, &host_len);
+	if (!take_prefix(&origin, &origin_len, "http://") &&
+	    (auth->checks_host || !take_prefix(&origin, &origin_len, "https://")))
+		return false;
+	return host_len > 0 && origin_len == host_len && strncasecmp(origin, host, host_len) == 0;
+}
+
+bool admin_auth_type_is_json(const char *value, size_t len)
+{
+	const char *end = memchr(value, ';', len);
+
+	if (end != NULL)
+		len = (size_t)(end - value);
+	text_trim(&value, &len);
+	return text_equal_nocase(value, len, "application/json");
+}
+
+enum admin_change_verdict admin_auth_check_change(const struct admin_auth *auth,
+						  struct MHD_Connection *connection)
+{
+	struct found_header origin = {.name = "origin"}, host = {.name = "host"};
+	struct found_header type = {.name = "content-type"};
+
+	look_up(connection, &origin);
+	look_up(connection, &host);
+	look_up(connection, &type);
+	if (origin.count > 0 &&
+	    (origin.count > 1 || host.count != 1 ||
+	     !admin_auth_origin_is_own(auth, origin.value, origin.len, host.value, host.len)))
+		return ADMIN_CHANGE_FOREIGN;
+	if (type.count != 1 || !admin_auth_type_is_json(type.value, type.len))
+		return ADMIN_CHANGE_NO_JSON;
+	return ADMIN_CHANGE_ALLOWED;
 }
 
 /* A request without Host comes from no browser (RFC 9112 section 3.2 asks it of all HTTP/1.1). */

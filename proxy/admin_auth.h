@@ -1,5 +1,6 @@
 /* Who may use the admin listener (design section 10): a token, needed everywhere but on loopback and
- * unix sockets, and the Host names that a loopback listener answers to. */
+ * unix sockets, the Host names that a loopback listener answers to, and what a change must carry so
+ * that no page of another origin can make it. */
 #ifndef STINT_PROXY_ADMIN_AUTH_H
 #define STINT_PROXY_ADMIN_AUTH_H
 
@@ -32,7 +33,26 @@ void admin_auth_done(struct admin_auth *auth);
 enum admin_verdict admin_auth_check(const struct admin_auth *auth,
 				    struct MHD_Connection *connection, bool open);
 
-/* The two parts of it. Whether an Authorization value carries the token, in a time that does not
+enum admin_change_verdict {
+	ADMIN_CHANGE_ALLOWED,
+	ADMIN_CHANGE_FOREIGN, /* the Origin of another page: 403 */
+	ADMIN_CHANGE_NO_JSON, /* another content type than application/json, or none: 415 */
+};
+
+/* Whether a request that changes something may do so, after admin_auth_check() has allowed it. A
+ * browser sends Origin with every POST of a page, and asks first before it sends application/json to
+ * another origin (Fetch, "CORS-preflight request"), which is answered with 405 here. */
+enum admin_change_verdict admin_auth_check_change(const struct admin_auth *auth,
+						  struct MHD_Connection *connection);
+
+/* The parts of it. Whether an Origin value is this listener's own, by the Host that the request came
+ * with: http, or https too where something in front may have ended TLS (no loopback TCP listener).
+ * Whether a Content-Type value is JSON. */
+bool admin_auth_origin_is_own(const struct admin_auth *auth, const char *origin, size_t origin_len,
+			      const char *host, size_t host_len);
+bool admin_auth_type_is_json(const char *value, size_t len);
+
+/* The two parts of admin_auth_check(). Whether an Authorization value carries the token, in a time that does not
  * depend on it; whether a Host value is an IP literal, localhost or the configured host. */
 bool admin_auth_token_matches(const struct admin_auth *auth, const char *value, size_t len);
 bool admin_auth_host_matches(const struct admin_auth *auth, const char *value, size_t len);

@@ -214,13 +214,17 @@ static bool set_lease(json_t *object, const struct op *op)
 	       admin_set_time(object, "lease_until", op->lease_until);
 }
 
-/* One opaque text; whoever compares it needs no more than equality. */
+void admin_version(const struct op *op, char ret_version[ADMIN_VERSION_MAX])
+{
+	hex(op->incarnation, OP_INCARNATION_LEN, ret_version);
+	(void)snprintf(ret_version + 2 * OP_INCARNATION_LEN, 12, "-%u", op->counter);
+}
+
 static bool set_version(json_t *object, const struct op *op)
 {
-	char version[2 * OP_INCARNATION_LEN + 1 + 10 + 1];
+	char version[ADMIN_VERSION_MAX];
 
-	hex(op->incarnation, OP_INCARNATION_LEN, version);
-	(void)snprintf(version + 2 * OP_INCARNATION_LEN, 12, "-%u", op->counter);
+	admin_version(op, version);
 	return admin_set_text(object, "version", version);
 }
 

@@ -22,6 +22,10 @@ bool admin_set_seconds(json_t *object, const char *name, usec_t value);
 /* RFC 3339 with milliseconds; 0 and less are left out, there is no such time. */
 bool admin_set_time(json_t *object, const char *name, usec_t wall);
 
+/* The version of a record as one opaque text: whoever compares it needs no more than equality. */
+#define ADMIN_VERSION_MAX (2 * OP_INCARNATION_LEN + 12)
+void admin_version(const struct op *op, char ret_version[ADMIN_VERSION_MAX]);
+
 /* One operation; NULL: out of memory. What does not apply is left out: times that there are none of,
  * class, effect, status and reason before the first verdict, owner and lease_until but while it is
  * attempting. `with_history` adds history[], and corrects and corrected_by. */

@@ -97,18 +97,17 @@ static bool read_name(struct admin_request *request, struct admin_call *call, co
 	return *ret_bad == NULL && call->provider != NULL && call->key != NULL;
 }
 
-enum MHD_Result admin_operation_start(struct admin_request *request)
+struct admin_call *admin_operation_call(struct admin_request *request, enum MHD_Result *ret_result)
 {
-	enum MHD_Result result;
-	struct admin_call *call = begin(request, LEDGER_GET, ADMIN_GET_TAKES, &result);
+	struct admin_call *call = begin(request, LEDGER_GET, ADMIN_GET_TAKES, ret_result);
 	const char *tenant, *scope, *bad;
 
 	if (call == NULL)
-		return result;
+		return NULL;
 	if (!read_name(request, call, &bad)) {
-		result = bad != NULL ? admin_reply_bad(request, bad) : MHD_NO;
+		*ret_result = bad != NULL ? admin_reply_bad(request, bad) : MHD_NO;
 		admin_call_free(call);
-		return result;
+		return NULL;
 	}
 	tenant = call->query.text[ADMIN_TENANT];
 	scope = call->query.text[ADMIN_SCOPE];
@@ -119,7 +118,23 @@ enum MHD_Result admin_operation_start(struct admin_request *request)
 		.key = call->key,
 	};
 	call->ledger.filter.want_notes = true;
-	return admin_ask(request, call);
+	return call;
+}
+
+enum MHD_Result admin_operation_start(struct admin_request *request)
+{
+	enum MHD_Result result;
+	struct admin_call *call = admin_operation_call(request, &result);
+
+	return call != NULL ? admin_ask(request, call) : result;
+}
+
+enum MHD_Result admin_operation_absent(struct admin_request *request)
+{
+	return admin_reply_blank(
+		request, MHD_HTTP_NOT_FOUND,
+		"There is no such operation; tenant and scope are part of its name "
+		"and go into the query");
 }
 
 enum MHD_Result admin_operation_finish(struct admin_request *request,
@@ -133,9 +148,7 @@ enum MHD_Result admin_operation_finish(struct admin_request *request,
 					admin_operation_json(&ledger->found, true));
 	case LEDGER_ABSENT:
 	case LEDGER_CONFLICT:
-		return admin_reply_blank(request, MHD_HTTP_NOT_FOUND,
-					 "There is no such operation; tenant and scope are part of "
-					 "its name and go into the query");
+		return admin_operation_absent(request);
 	default:
 		return admin_reply_away(request, ledger->error);
 	}

@@ -30,7 +30,9 @@ static enum MHD_Result reply(struct admin_request *request, unsigned status, con
 		(void)MHD_add_response_header(response, "WWW-Authenticate",
 					      "Bearer realm=\"stint\"");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		(void)MHD_add_response_header(response, "Allow", "GET, HEAD");
+		(void)MHD_add_response_header(
+			response, "Allow",
+			request->route != NULL && request->route->changes ? "POST" : "GET, HEAD");
 	if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		(void)MHD_add_response_header(response, "Retry-After", RETRY_AFTER);
 	result = MHD_queue_response(request->connection, status, response);
@@ -69,24 +71,52 @@ static const char *status_title(unsigned status)
 		return "Not Found";
 	case MHD_HTTP_METHOD_NOT_ALLOWED:
 		return "Method Not Allowed";
+	case MHD_HTTP_CONFLICT:
+		return "Conflict";
+	case MHD_HTTP_UNSUPPORTED_MEDIA_TYPE:
+		return "Unsupported Media Type";
+	case MHD_HTTP_PRECONDITION_REQUIRED:
+		return "Precondition Required";
 	default:
 		return "Error";
 	}
 }
 
-enum MHD_Result admin_reply_blank(struct admin_request *request, unsigned status,
-				  const char *detail)
+/* NULL: out of memory. */
+static json_t *blank(unsigned status, const char *detail)
 {
 	json_t *value = json_object();
 
-	if (value == NULL || !admin_set_text(value, "type", "about:blank") ||
-	    !admin_set_text(value, "title", status_title(status)) ||
-	    !admin_set_number(value, "status", (int64_t)status) ||
-	    !admin_set_text(value, "detail", detail)) {
+	if (value != NULL && admin_set_text(value, "type", "about:blank") &&
+	    admin_set_text(value, "title", status_title(status)) &&
+	    admin_set_number(value, "status", (int64_t)status) &&
+	    admin_set_text(value, "detail", detail))
+		return value;
+	json_decref(value);
+	return NULL;
+}
+
+enum MHD_Result admin_reply_blank(struct admin_request *request, unsigned status,
+				  const char *detail)
+{
+	return reply_value(request, status, PROBLEM_CONTENT_TYPE, blank(status, detail));
+}
+
+enum MHD_Result admin_reply_conflict(struct admin_request *request, const struct ledger_row *row,
+				     const char *detail)
+{
+	json_t *value = blank(MHD_HTTP_CONFLICT, detail);
+	char version[ADMIN_VERSION_MAX];
+
+	admin_version(&row->op, version);
+	if (value == NULL || !admin_set_text(value, "provider", row->provider) ||
+	    !admin_set_text(value, "key", row->key) ||
+	    !admin_set_text(value, "state", op_state_name(row->op.state)) ||
+	    !admin_set_text(value, "version", version)) {
 		json_decref(value);
 		return MHD_NO;
 	}
-	return reply_value(request, status, PROBLEM_CONTENT_TYPE, value);
+	return reply_value(request, MHD_HTTP_CONFLICT, PROBLEM_CONTENT_TYPE, value);
 }
 
 static enum MHD_Result reply_problem(struct admin_request *request, enum problem_type type,
@@ -104,6 +134,11 @@ static enum MHD_Result reply_problem(struct admin_request *request, enum problem
 enum MHD_Result admin_reply_bad(struct admin_request *request, const char *detail)
 {
 	return reply_problem(request, PROBLEM_BAD_REQUEST, detail);
+}
+
+enum MHD_Result admin_reply_too_large(struct admin_request *request, const char *detail)
+{
+	return reply_problem(request, PROBLEM_BODY_TOO_LARGE, detail);
 }
 
 enum MHD_Result admin_reply_away(struct admin_request *request, const char *why)

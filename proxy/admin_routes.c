@@ -15,6 +15,15 @@ static enum MHD_Result healthz(struct admin_request *request)
 				3);
 }
 
+static int64_t auth_paused(const struct app *app)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < app->config->provider_count; i++)
+		count += auth_pause_count(app->providers[i].auth_pause);
+	return count;
+}
+
 static enum MHD_Result readyz(struct admin_request *request)
 {
 	struct app *app = request->admin->app;
@@ -29,6 +38,7 @@ static enum MHD_Result readyz(struct admin_request *request)
 						  : "it is not open") &&
 		  admin_set_bool(detail, "ledger_required", app->config->ledger_required) &&
 		  admin_set_bool(detail, "draining", draining) &&
+		  admin_set_number(detail, "auth_paused", auth_paused(app)) &&
 		  admin_set_bool(object, "ready", ready) &&
 		  json_object_set(object, "detail", detail) == 0;
 
@@ -133,6 +143,27 @@ static bool set_slots(json_t *object, struct provider *provider, usec_t now)
 	return ok;
 }
 
+/* In the usual words: closed lets through, half-open waits for its probe. */
+static bool set_breaker(json_t *object, struct provider *provider, usec_t now)
+{
+	static const char *const states[] = {[GATE_BREAKER_CLOSED] = "closed",
+					     [GATE_BREAKER_OPEN] = "open",
+					     [GATE_BREAKER_HALF_OPEN] = "half-open"};
+	struct provider_breaker look;
+	json_t *breaker = json_object();
+	bool ok;
+
+	provider_look_breaker(provider, now, &look);
+	ok = breaker != NULL && admin_set_text(breaker, "state", states[look.state]) &&
+	     admin_set_number(breaker, "failures", look.failures) &&
+	     admin_set_seconds(breaker, "open_seconds", look.left) &&
+	     admin_set_number(breaker, "gates_open", look.open) &&
+	     admin_set_number(breaker, "gates", look.buckets) &&
+	     json_object_set(object, "breaker", breaker) == 0;
+	json_decref(breaker);
+	return ok;
+}
+
 /* Of the upstream only its origin: a path may be a secret (the URL of a webhook is one). */
 static json_t *provider_json(struct provider *provider, usec_t now)
 {
@@ -145,7 +176,7 @@ static json_t *provider_json(struct provider *provider, usec_t now)
 	    admin_set_text(object, "mode", modes[config->mode]) &&
 	    admin_set_text(object, "upstream", config->upstream.origin) &&
 	    set_route(object, config) && set_limits(object, config) &&
-	    set_slots(object, provider, now))
+	    set_slots(object, provider, now) && set_breaker(object, provider, now))
 		return object;
 	json_decref(object);
 	return NULL;
@@ -172,12 +203,13 @@ static enum MHD_Result providers(struct admin_request *request)
 /* --- the table ----------------------------------------------------------------------------------- */
 
 static const struct admin_route routes[] = {
-	{"/healthz", true, healthz, NULL},
-	{"/readyz", true, readyz, NULL},
-	{"/metrics", false, metrics_start, metrics_finish},
-	{"/v1/providers", false, providers, NULL},
-	{"/v1/operations", false, admin_operations_start, admin_operations_finish},
-	{"/v1/operations/*/*", false, admin_operation_start, admin_operation_finish},
+	{"/healthz", true, false, healthz, NULL},
+	{"/readyz", true, false, readyz, NULL},
+	{"/metrics", false, false, metrics_start, metrics_finish},
+	{"/v1/providers", false, false, providers, NULL},
+	{"/v1/operations", false, false, admin_operations_start, admin_operations_finish},
+	{"/v1/operations/*/*", false, false, admin_operation_start, admin_operation_finish},
+	{"/v1/operations/*/*/release", false, true, admin_release_start, admin_release_finish},
 };
 
 const struct admin_route *admin_route_find(const char *target)

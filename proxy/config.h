@@ -80,6 +80,7 @@ struct provider_config {
 	bool has_remote_id;
 	struct key_source remote_id; /* header or json, of the reply */
 	int concurrency_limit;
+	int auth_pause_after;    /* refusals in a row that pause a credential; 0: never */
 	char *gate_header;       /* gate.by: one gate for each value of it; NULL: one for all */
 	struct gate_policy gate; /* gate.ramp and the breaker */
 

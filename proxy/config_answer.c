@@ -134,33 +134,52 @@ bool value_set_template(struct loader *loader, const struct option *option, cons
 	return *ret_text != NULL;
 }
 
-static bool set_source(struct loader *loader, const struct option *option, const struct node *node,
-		       struct rule_reader *memory, struct advice_source *ret_source)
+static bool refuse_unit(struct loader *loader, const struct option *option, const struct node *node)
 {
-	const struct node *header = node_at(node, "header"), *unit = node_at(node, "unit");
 	char units[128] = "";
 	size_t used = 0;
 
-	if (node->kind == NODE_MAPPING && node_at(node, "json") != NULL)
-		return value_refuse(
-			loader, option, node_at(node, "json"),
-			"waiting advice in bodies is not built yet, write header: NAME");
-	if (node->kind != NODE_MAPPING || node->count != 2 || header == NULL || unit == NULL)
-		return value_refuse(loader, option, node, "write {header: NAME, unit: UNIT}");
-	if (header->kind != NODE_SCALAR || !value_is_token(header->text) ||
-	    strlen(header->text) > RULE_TEXT_MAX)
-		return value_refuse(loader, option, header, "write a header name");
-	if (unit->kind != NODE_SCALAR || !advice_unit_parse(unit->text, &ret_source->unit)) {
-		for (int i = 0; i < ADVICE_UNIT_COUNT && used < sizeof(units); i++) {
-			int n = snprintf(units + used, sizeof(units) - used, "%s%s",
-					 i > 0 ? ", " : "", advice_unit_name((enum advice_unit)i));
+	for (int i = 0; i < ADVICE_UNIT_COUNT && used < sizeof(units); i++) {
+		int n = snprintf(units + used, sizeof(units) - used, "%s%s", i > 0 ? ", " : "",
+				 advice_unit_name((enum advice_unit)i));
 
-			used += n > 0 ? (size_t)n : 0;
-		}
-		return value_refuse(loader, option, unit, "write one of %s", units);
+		used += n > 0 ? (size_t)n : 0;
 	}
-	ret_source->header = rule_text(memory, header->text);
-	return ret_source->header != NULL;
+	return value_refuse(loader, option, node, "write one of %s", units);
+}
+
+static bool set_source(struct loader *loader, const struct option *option, const struct node *node,
+		       struct rule_reader *memory, struct advice_source *ret_source)
+{
+	const struct node *header = node_at(node, "header"), *json = node_at(node, "json");
+	const struct node *unit = node_at(node, "unit");
+
+	if (node->kind != NODE_MAPPING || node->count != 2 || unit == NULL ||
+	    (header == NULL && json == NULL))
+		return value_refuse(loader, option, node,
+				    "write {header: NAME, unit: UNIT} or {json: POINTER, unit: "
+				    "UNIT}");
+	if (header != NULL && (header->kind != NODE_SCALAR || !value_is_token(header->text) ||
+			       strlen(header->text) > RULE_TEXT_MAX))
+		return value_refuse(loader, option, header, "write a header name");
+	if (json != NULL &&
+	    (json->kind != NODE_SCALAR || json->text[0] != '/' ||
+	     !json_scan_pointer_valid(json->text) || strlen(json->text) > RULE_TEXT_MAX))
+		return value_refuse(loader, option, json,
+				    "write a JSON pointer such as /error/retry_after, with ~0 for "
+				    "~ and ~1 for / in a name");
+	if (unit->kind != NODE_SCALAR || !advice_unit_parse(unit->text, &ret_source->unit))
+		return refuse_unit(loader, option, unit);
+	ret_source->header = header != NULL ? rule_text(memory, header->text) : NULL;
+	ret_source->pointer = json != NULL ? rule_text(memory, json->text) : NULL;
+	return ret_source->header != NULL || ret_source->pointer != NULL;
+}
+
+static bool same_source(const struct advice_source *a, const struct advice_source *b)
+{
+	if (a->header != NULL)
+		return b->header != NULL && strcasecmp(a->header, b->header) == 0;
+	return b->pointer != NULL && strcmp(a->pointer, b->pointer) == 0;
 }
 
 bool value_set_advice(struct loader *loader, const struct option *option, const struct node *node,
@@ -179,15 +198,18 @@ bool value_set_advice(struct loader *loader, const struct option *option, const 
 	provider->ruleset.sources = sources;
 	for (size_t i = 0; i < node->count; i++) {
 		size_t *count = &provider->ruleset.source_count;
+		const struct node *item = node->items[i];
 
-		if (!set_source(loader, option, node->items[i], &memory, &sources[*count])) {
+		if (!set_source(loader, option, item, &memory, &sources[*count])) {
 			good = false;
 			continue;
 		}
 		for (size_t k = 0; k < *count; k++)
-			if (strcasecmp(sources[k].header, sources[*count].header) == 0)
+			if (same_source(&sources[k], &sources[*count]))
 				good = value_refuse(loader, option,
-						    node_at(node->items[i], "header"),
+						    node_at(item, sources[k].header != NULL
+									  ? "header"
+									  : "json"),
 						    "it is there twice, leave one out");
 		(*count)++;
 	}
@@ -230,8 +252,26 @@ static void check_refusal(struct build *build, const struct provider_config *pro
 			      "with the placeholders inside of quotes");
 }
 
+/* A source in the body that nobody looks into would never say anything. */
+static void check_advice(struct build *build, const struct provider_config *provider)
+{
+	const struct ruleset *set = &provider->ruleset;
+
+	for (size_t i = 0; i < set->source_count && set->inspect_max == 0; i++) {
+		if (set->sources[i].pointer == NULL)
+			continue;
+		build_problem(build, AT("inspect.body", "advice"), false,
+			      "advice reads bodies, and inspect.body is 0: write inspect: {body: "
+			      "16KiB}, or leave %.80s out",
+			      set->sources[i].pointer);
+		return;
+	}
+}
+
 void check_answer(struct build *build, const struct provider_config *provider)
 {
+	if (build_ok(build, "advice") && build_ok(build, "inspect.body"))
+		check_advice(build, provider);
 	if (build_ok(build, "stop.header") && build_ok(build, "stop.value")) {
 		if (provider->stop_header == NULL && provider->stop_value != NULL)
 			build_problem(build, AT("stop.value"), false,

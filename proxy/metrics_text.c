@@ -197,6 +197,12 @@ static void render_blocked(const struct page *page, const struct metric *metric,
 	end_seconds(page, blocked);
 }
 
+static void render_auth_paused(const struct page *page, const struct metric *metric, size_t index)
+{
+	begin(page, metric, "", index);
+	end(page, (uint64_t)auth_pause_count(page->scrape->providers[index].auth_pause));
+}
+
 /* --- from the ledger ----------------------------------------------------------------------------- */
 
 static void render_operations(const struct page *page, const struct metric *metric, size_t index)
@@ -302,8 +308,11 @@ static const struct metric metrics[] = {
 	 "The part of the hold that was neither an attempt nor a wait.", MEMBER(overhead),
 	 render_times},
 	{"stint_provider_blocked_seconds", "gauge",
-	 "How long the provider's own waiting advice still closes it; 0 while it is open.",
+	 "How long waiting advice or the breaker still closes the provider; 0 while it is open.",
 	 EACH_PROVIDER, 0, render_blocked},
+	{"stint_auth_paused", "gauge",
+	 "Credentials that the provider keeps refusing, and that auth.pause_after has paused.",
+	 EACH_PROVIDER, 0, render_auth_paused},
 	{"stint_retry_after_capped_total", "counter", "Waiting advice beyond retry_after.max.",
 	 MEMBER(retry_after_capped), render_counter},
 	{"stint_retry_after_invalid_total", "counter", "Waiting advice that could not be read.",

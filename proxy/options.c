@@ -205,7 +205,9 @@ P("inspect.body", OPTION_SIZE, OPTION_FACT, "16KiB", NULL, 0, MIB, NULL, OWN(rul
   "the longest reply body that rules read; a longer one fulfils no json condition"),
 P("inspect.on", OPTION_SWITCH, OPTION_FACT, "errors", NULL, 0, 0, "errors 2xx",
   OWN(ruleset.inspect_2xx), "2xx: rules read success bodies too, and their heads wait for it"),
-PL("auth.pause_after", OPTION_INT, 0, "0", NULL, "refusals that pause a credential; 0: never"),
+P("auth.pause_after", OPTION_INT, 0, "0", NULL, 0, 100000, NULL, OWN(auth_pause_after),
+  "refusals of a credential in a row that pause it (then one probe a minute decides); 0: "
+  "never"),
 P("retain.body", OPTION_SIZE, 0, "64KiB", NULL, 0, 16 * MIB, NULL, OWN(retain_body),
   "a reply up to this is kept and can be repeated"),
 P("retain.for", OPTION_DURATION, 0, "24h", NULL, USEC_MS, LONG, NULL, OWN(policy.retain_for),
@@ -248,8 +250,8 @@ P("rules", OPTION_RULES, OPTION_OWN | OPTION_FACT, NULL,
   "json, fault, method, path; then class, effect, wait, retry: never, resolves: true"),
 P("advice", OPTION_ADVICE, OPTION_OWN | OPTION_FACT, NULL,
   "[{header: X-RateLimit-Reset, unit: epoch}]", 0, 0, NULL, OWN(ruleset),
-  "further headers that say when to come back; unit: s, ms, epoch, epoch-ms, go-duration, "
-  "rfc3339, ratelimit"),
+  "further headers, or json: /pointer into a failure's body, that say when to come back; unit: s, "
+  "ms, epoch, epoch-ms, go-duration, rfc3339, ratelimit"),
 PL("reconcile.after", OPTION_DURATION, OPTION_OWN, NULL, "30s", "the first look"),
 PL("reconcile.every", OPTION_DURATION, OPTION_OWN, NULL, "60s", "then, doubling up to 1h"),
 PL("reconcile.attempts", OPTION_INT, OPTION_OWN, NULL, "20", "looks in all"),

@@ -694,8 +694,8 @@ static void test_ratelimit_refused(void **state)
 }
 
 static const struct advice_source sources[] = {
-	{"X-RateLimit-Reset-Requests", ADVICE_UNIT_GO_DURATION},
-	{"X-RateLimit-Reset", ADVICE_UNIT_EPOCH},
+	{"X-RateLimit-Reset-Requests", ADVICE_UNIT_GO_DURATION, NULL},
+	{"X-RateLimit-Reset", ADVICE_UNIT_EPOCH, NULL},
 };
 static const struct ruleset with_sources = {.sources = sources, .source_count = COUNT(sources)};
 
@@ -775,6 +775,179 @@ static void test_sources_elsewhere(void **state)
 	assert_int_equal(verdict.advice, 37 * USEC_SEC);
 }
 
+static const struct advice_source in_body[] = {
+	{NULL, ADVICE_UNIT_GO_DURATION, "/error/details/0/retryDelay"},
+	{"X-RateLimit-Reset", ADVICE_UNIT_EPOCH, NULL},
+	{NULL, ADVICE_UNIT_S, "/wait"},
+};
+
+/* `line`: the value of a Retry-After (`X-RateLimit-Reset` where it is ten digits), or NULL. */
+static struct verdict verdict_of_body(int status, const char *line, const char *body)
+{
+	struct ruleset rules = {
+		.sources = in_body, .source_count = COUNT(in_body), .inspect_max = 256};
+	struct reply reply;
+	struct verdict verdict;
+	size_t len = strlen(body);
+	char *bytes = copy(body, len);
+
+	reply_init(&reply);
+	reply.facts.status = status;
+	reply.facts.body = bytes;
+	reply.facts.body_len = len;
+	if (line != NULL)
+		reply_add(&reply, strlen(line) == 10 ? "X-RateLimit-Reset" : "Retry-After", line);
+	classify(&reply.facts, &rules, &verdict);
+	reply_done(&reply);
+	free(bytes);
+	return verdict;
+}
+
+static void test_body_values(void **state)
+{
+	static const struct {
+		const char *body;
+		usec_t wait;
+		bool invalid;
+	} rows[] = {
+		{"{\"error\": {\"details\": [{\"retryDelay\": \"3.5s\"}]}}", 3500 * USEC_MS, false},
+		{"{\"error\": {\"details\": [{\"retryDelay\": \"3\\u002e5s\"}]}}", 3500 * USEC_MS,
+		 false},
+		{"{\"error\": {\"details\": [{\"retryDelay\": \"12.345678901s\"}]}}", 12345679,
+		 false},
+		{"{\"wait\": 7}", 7 * USEC_SEC, false},
+		{"{\"wait\": \" 7.25 \"}", 7250 * USEC_MS, false},
+		{"{\"wait\": 1792567717}", 37 * USEC_SEC, false},
+		/* the largest; one that cannot be read is counted beside it */
+		{"{\"wait\": 9, \"error\": {\"details\": [{\"retryDelay\": \"3s\"}]}}",
+		 9 * USEC_SEC, false},
+		{"{\"wait\": 2, \"error\": {\"details\": [{\"retryDelay\": \"x\"}]}}", 2 * USEC_SEC,
+		 true},
+		/* nothing is there */
+		{"{\"wait\": null}", -1, false},
+		{"{\"waits\": 7}", -1, false},
+		{"{\"wait\": 0}", -1, false},
+		{"", -1, false},
+		{"{\"wait\": 7", -1, false},
+		{"{\"wait\": 7} ]", -1, false},
+		{"{\"wait\": 7, \"wait\": 8}", -1, false},
+		/* unreadable */
+		{"{\"wait\": true}", -1, true},
+		{"{\"wait\": [7]}", -1, true},
+		{"{\"wait\": {}}", -1, true},
+		{"{\"wait\": -7}", -1, true},
+		{"{\"wait\": 7e3}", -1, true},
+		{"{\"wait\": \"inf\"}", -1, true},
+		{"{\"wait\": \"7\\u0000\"}", -1, true},
+		{"{\"wait\": 99999999999999999999999999}", -1, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct verdict verdict = verdict_of_body(429, NULL, rows[i].body);
+
+		if (verdict.advice != rows[i].wait || verdict.advice_invalid != rows[i].invalid)
+			print_error("%s\n", rows[i].body);
+		assert_int_equal(verdict.advice, rows[i].wait);
+		assert_int_equal(verdict.advice_invalid, rows[i].invalid);
+	}
+}
+
+static void test_body_bounds(void **state)
+{
+	char body[400];
+
+	(void)state;
+	/* of 256 bytes, and of 257 */
+	snprintf(body, sizeof(body), "{\"wait\": 7}%245s", "");
+	assert_int_equal(verdict_of_body(429, NULL, body).advice, 7 * USEC_SEC);
+	snprintf(body, sizeof(body), "{\"wait\": 7}%246s", "");
+	assert_int_equal(verdict_of_body(429, NULL, body).advice, -1);
+	/* A text over ADVICE_TEXT_MAX bytes; what it says would be good. */
+	struct ruleset rules = {
+		.sources = in_body, .source_count = COUNT(in_body), .inspect_max = 1024};
+	struct facts facts = {.method = "POST", .path = "/", .status = 429, .sent = true};
+	struct verdict verdict;
+
+	for (int zeros = ADVICE_TEXT_MAX - 1; zeros <= ADVICE_TEXT_MAX; zeros++) {
+		snprintf(body, sizeof(body), "{\"wait\": \"%0*d\"}", zeros + 1, 7);
+		facts.body = body;
+		facts.body_len = strlen(body);
+		classify(&facts, &rules, &verdict);
+		assert_int_equal(verdict.advice, zeros < ADVICE_TEXT_MAX ? 7 * USEC_SEC : -1);
+		assert_int_equal(verdict.advice_invalid, zeros == ADVICE_TEXT_MAX);
+	}
+	/* Not all of it is there, or it is not looked into. */
+	facts.body = "{\"wait\": 7}";
+	facts.body_len = strlen(facts.body);
+	classify(&facts, &rules, &verdict);
+	assert_int_equal(verdict.advice, 7 * USEC_SEC);
+	facts.body_truncated = true;
+	classify(&facts, &rules, &verdict);
+	assert_int_equal(verdict.advice, -1);
+	facts.body_truncated = false;
+	rules.inspect_max = 0;
+	classify(&facts, &rules, &verdict);
+	assert_int_equal(verdict.advice, -1);
+	facts.body = NULL;
+	facts.body_len = 0;
+	rules.inspect_max = 1024;
+	classify(&facts, &rules, &verdict);
+	assert_int_equal(verdict.advice, -1);
+}
+
+/* The headers first, in their order, and only what may be repeated. */
+static void test_body_rank(void **state)
+{
+	static const char body[] = "{\"wait\": 7}";
+
+	(void)state;
+	assert_int_equal(verdict_of_body(429, "3", body).advice, 3 * USEC_SEC);
+	assert_int_equal(verdict_of_body(429, "0", body).advice, -1);
+	assert_int_equal(verdict_of_body(429, "soon", body).advice, 7 * USEC_SEC);
+	assert_true(verdict_of_body(429, "soon", body).advice_invalid);
+	assert_int_equal(verdict_of_body(429, "1792567717", body).advice, 37 * USEC_SEC);
+	/* A reset header of a failure that met no limit says nothing; the body of one does. */
+	assert_int_equal(verdict_of_body(500, "1792567717", body).advice, 7 * USEC_SEC);
+	assert_int_equal(verdict_of_body(408, NULL, body).advice, 7 * USEC_SEC);
+	assert_int_equal(verdict_of_body(400, NULL, body).advice, -1);
+	assert_int_equal(verdict_of_body(401, NULL, body).advice, -1);
+	assert_int_equal(verdict_of_body(200, NULL, body).advice, -1);
+}
+
+/* What classify() took it from. */
+static void test_where(void **state)
+{
+	struct ruleset rules = {
+		.sources = in_body, .source_count = COUNT(in_body), .inspect_max = 256};
+	struct reply reply;
+	struct advice advice;
+
+	(void)state;
+	reply_init(&reply);
+	classify_advice(&reply.facts, &rules, NULL, CLASS_RATE_LIMITED, &advice);
+	assert_null(advice.where);
+	reply_add(&reply, "retry-after-ms", "soon");
+	reply_add(&reply, "Retry-After", "4");
+	classify_advice(&reply.facts, &rules, NULL, CLASS_RATE_LIMITED, &advice);
+	assert_int_equal(advice.where_len, strlen("Retry-After"));
+	assert_memory_equal(advice.where, "Retry-After", advice.where_len);
+	assert_memory_equal(advice.text, "4", advice.text_len);
+	assert_true(advice.invalid);
+	reply.facts.header_count = 1;
+	classify_advice(&reply.facts, &rules, NULL, CLASS_RATE_LIMITED, &advice);
+	assert_int_equal(advice.wait, -1);
+	assert_memory_equal(advice.text, "soon", advice.text_len);
+	reply.facts.header_count = 2;
+	reply_done(&reply);
+	reply_init(&reply);
+	reply.facts.body = "{\"wait\": \"7\"}";
+	reply.facts.body_len = strlen(reply.facts.body);
+	classify_advice(&reply.facts, &rules, NULL, CLASS_UNKNOWN, &advice);
+	assert_memory_equal(advice.where, "/wait", advice.where_len);
+	assert_memory_equal(advice.text, "7", advice.text_len);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -799,6 +972,10 @@ int main(void)
 		cmocka_unit_test(test_ratelimit_refused),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_sources_elsewhere),
+		cmocka_unit_test(test_body_values),
+		cmocka_unit_test(test_body_bounds),
+		cmocka_unit_test(test_body_rank),
+		cmocka_unit_test(test_where),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

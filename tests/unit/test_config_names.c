@@ -110,14 +110,13 @@ static void test_not_built(void **state)
 		 "f:3:43: concurrency.borrow is not built yet: leave it out\n"
 		 "f:3:57: concurrency.queue is not built yet: leave it out\n"
 		 "f:3:70: concurrency.tenants is not built yet: leave it out\n"},
-		{DEFAULTS "  priority: none\n  classes: {}\n  ageing: 30s\n  auth: "
-			  "{pause_after: 0}\n  http2: false\n  proxy: none\n",
+		{DEFAULTS "  priority: none\n  classes: {}\n  ageing: 30s\n  http2: false\n  "
+			  "proxy: none\n",
 		 "f:3:3: priority is not built yet: leave it out\n"
 		 "f:4:3: classes is not built yet: leave it out\n"
 		 "f:5:3: ageing is not built yet: leave it out\n"
-		 "f:6:3: auth is not built yet: leave it out\n"
-		 "f:7:3: http2 is not built yet: leave it out\n"
-		 "f:8:3: proxy is not built yet: leave it out\n"},
+		 "f:6:3: http2 is not built yet: leave it out\n"
+		 "f:7:3: proxy is not built yet: leave it out\n"},
 		{GOOD "notify: {url: \"https://h\"}\n",
 		 "f:2:1: notify is not built yet: leave it out\n"},
 		{GOOD "ledger: {store: \"redis://h:6379/0\", spool: /x, spool_max: 1GiB, timeout: "

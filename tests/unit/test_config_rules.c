@@ -36,7 +36,7 @@ static void test_all_of_a_rule(void **state)
 		"resolves: "
 		"false}\n"
 		"    advice: [{header: X-Reset, unit: epoch}, {header: RateLimit, unit: "
-		"ratelimit}]\n");
+		"ratelimit}, {json: /error/wait, unit: go-duration}]\n");
 	const struct ruleset *set = &config->providers[0].ruleset;
 	const struct rule *rule = set->rules;
 
@@ -71,9 +71,13 @@ static void test_all_of_a_rule(void **state)
 	assert_true(rule[1].retry_never);
 	assert_true(rule[2].wait_advice);
 	assert_false(rule[2].resolves);
-	assert_int_equal(set->source_count, 2);
+	assert_int_equal(set->source_count, 3);
 	assert_string_equal(set->sources[0].header, "X-Reset");
 	assert_int_equal(set->sources[1].unit, ADVICE_UNIT_RATELIMIT);
+	assert_null(set->sources[1].pointer);
+	assert_null(set->sources[2].header);
+	assert_string_equal(set->sources[2].pointer, "/error/wait");
+	assert_int_equal(set->sources[2].unit, ADVICE_UNIT_GO_DURATION);
 	config_free(config);
 }
 
@@ -307,17 +311,31 @@ static void test_advice(void **state)
 		 "f:5:13: advice is a mapping: write a list of at most 16 such as [{header: "
 		 "X-RateLimit-Reset, unit: epoch}]\n"},
 		{PROVIDER "    advice: [X]\n",
-		 "f:5:14: advice is \"X\": write {header: NAME, unit: UNIT}\n"},
+		 "f:5:14: advice is \"X\": write {header: NAME, unit: UNIT} or {json: "
+		 "POINTER, unit: UNIT}\n"},
 		{PROVIDER "    advice: [{header: X}]\n",
-		 "f:5:14: advice is a mapping: write {header: NAME, unit: UNIT}\n"},
+		 "f:5:14: advice is a mapping: write {header: NAME, unit: UNIT} or {json: "
+		 "POINTER, unit: UNIT}\n"},
 		{PROVIDER "    advice: [{header: \"a b\", unit: s}]\n",
 		 "f:5:23: advice is \"a b\": write a header name\n"},
 		{PROVIDER "    advice: [{header: X, unit: hours}]\n",
 		 "f:5:32: advice is \"hours\": write one of s, ms, epoch, epoch-ms, go-duration, "
 		 "rfc3339, ratelimit\n"},
-		{PROVIDER "    advice: [{json: /retryDelay, unit: s}]\n",
-		 "f:5:21: advice is \"/retryDelay\": waiting advice in bodies is not built yet, "
-		 "write header: NAME\n"},
+		{PROVIDER "    advice: [{json: retryDelay, unit: s}]\n",
+		 "f:5:21: advice is \"retryDelay\": write a JSON pointer such as "
+		 "/error/retry_after, with ~0 for ~ and ~1 for / in a name\n"},
+		{PROVIDER "    advice: [{json: /a~2, unit: s}]\n",
+		 "f:5:21: advice is \"/a~2\": write a JSON pointer such as "
+		 "/error/retry_after, with ~0 for ~ and ~1 for / in a name\n"},
+		{PROVIDER "    advice: [{json: /a, header: X}]\n",
+		 "f:5:14: advice is a mapping: write {header: NAME, unit: UNIT} or {json: "
+		 "POINTER, unit: UNIT}\n"},
+		{PROVIDER "    advice: [{json: /a, unit: s}, {header: a, unit: s}, {json: /a, "
+			  "unit: ms}]\n",
+		 "f:5:64: advice is \"/a\": it is there twice, leave one out\n"},
+		{PROVIDER "    inspect: {body: 0B}\n    advice: [{json: /a, unit: s}]\n",
+		 "f:5:21: advice reads bodies, and inspect.body is 0: write inspect: {body: "
+		 "16KiB}, or leave /a out\n"},
 		{PROVIDER "    advice: [{header: X, unit: s}, {header: x, unit: ms}]\n",
 		 "f:5:45: advice is \"x\": it is there twice, leave one out\n"},
 	};

@@ -252,6 +252,7 @@ static void test_names_and_types(void **state)
 		{"stint_hold_duration_seconds", "histogram"},
 		{"stint_overhead_seconds", "histogram"},
 		{"stint_provider_blocked_seconds", "gauge"},
+		{"stint_auth_paused", "gauge"},
 		{"stint_retry_after_capped_total", "counter"},
 		{"stint_retry_after_invalid_total", "counter"},
 		{"stint_hidden_resends_total", "counter"},

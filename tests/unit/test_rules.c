@@ -429,6 +429,47 @@ static void test_need_body(void **state)
 	assert_false(rules_need_body(&rules, &facts));
 }
 
+/* Waiting advice in the body is waited for where it could be followed. */
+static void test_need_body_for_advice(void **state)
+{
+	static const struct header_view retry_after[] = {LINE("Retry-After", "1")};
+	static const struct header_view unreadable[] = {LINE("Retry-After", "soon")};
+	static const struct advice_source header = {"X-Reset", ADVICE_UNIT_S, NULL};
+	static const struct advice_source body = {NULL, ADVICE_UNIT_S, "/wait"};
+	const struct rule list[] = {
+		{STATUS(500, 500), .class = CLASS_INVALID, .effect = EFFECT_NONE},
+		{STATUS(404, 404), TRANSIENT},
+	};
+	static const int never[] = {200, 400, 401, 500, 501};
+	static const int repeated[] = {404, 408, 429, 503, 599};
+	struct ruleset rules = ruleset(list, COUNT(list));
+	struct facts facts = reply(429, NULL);
+
+	(void)state;
+	assert_false(rules_need_body(&rules, &facts));
+	rules.sources = &header;
+	rules.source_count = 1;
+	assert_false(rules_need_body(&rules, &facts));
+	rules.sources = &body;
+	for (size_t i = 0; i < COUNT(repeated); i++) {
+		facts.status = repeated[i];
+		assert_true(rules_need_body(&rules, &facts));
+	}
+	for (size_t i = 0; i < COUNT(never); i++) {
+		facts.status = never[i];
+		assert_false(rules_need_body(&rules, &facts));
+	}
+	facts.status = 429;
+	facts.headers = unreadable;
+	facts.header_count = 1;
+	assert_true(rules_need_body(&rules, &facts));
+	facts.headers = retry_after;
+	assert_false(rules_need_body(&rules, &facts));
+	facts.header_count = 0;
+	rules.inspect_max = 0;
+	assert_false(rules_need_body(&rules, &facts));
+}
+
 static bool shadows(struct rule by, struct rule rule)
 {
 	struct rule list[] = {{STATUS(1, 1), TRANSIENT}, by, rule};
@@ -643,6 +684,7 @@ int main(void)
 		cmocka_unit_test(test_results),
 		cmocka_unit_test(test_first_match_wins),
 		cmocka_unit_test(test_need_body),
+		cmocka_unit_test(test_need_body_for_advice),
 		cmocka_unit_test(test_shadowed_statuses),
 		cmocka_unit_test(test_shadowed_faults),
 		cmocka_unit_test(test_shadowed_words),

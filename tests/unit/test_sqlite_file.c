@@ -88,8 +88,8 @@ static void made_from_version_0(void **state)
 	uint8_t secret[32];
 	memcpy(secret, fixture->ledger->ops->secret(fixture->ledger), 32);
 	fixture_close(fixture);
-	expect_query(fixture->path, "PRAGMA user_version", "1");
-	expect_query(fixture->path, "SELECT value FROM meta WHERE name = 'schema'", "1");
+	expect_query(fixture->path, "PRAGMA user_version", "2");
+	expect_query(fixture->path, "SELECT value FROM meta WHERE name = 'schema'", "2");
 	expect_query(fixture->path, "PRAGMA journal_mode", "wal");
 	fixture_open(fixture);
 	assert_memory_equal(secret, fixture->ledger->ops->secret(fixture->ledger), 32);
