@@ -238,7 +238,7 @@ test-steps:
 	+@for s in $(SUITES) e2e; do $(SUB) step-$$s || exit; done
 	@$(RUN) total
 
-test-long: deps ## sanitizers, long runs and many property steps, at most 45 minutes
+test-long: deps deps-long ## sanitizers, long runs and many property steps, at most 45 minutes
 	+@STINT_PROPERTY_STEPS=$(LONG_PROPERTY_STEPS) $(RELEASE) test-long-steps
 
 test-long-steps:
@@ -283,7 +283,7 @@ check-config: $(if $(wildcard proxy/main.c),$(BIN))
 
 # --- running ----------------------------------------------------------------------------------
 
-.PHONY: run bench install clean format help deps deps-run deps-test deps-bench
+.PHONY: run bench install clean format help deps deps-run deps-test deps-long deps-bench
 run: deps-run ## build, and run a demonstration with a scripted provider
 	+@$(RELEASE) build/stint
 	@exec tests/run-demo.sh
@@ -317,6 +317,8 @@ DEPS_RUN := gcc libc6-dev make pkg-config libmicrohttpd-dev libcurl4-openssl-dev
 	libsqlite3-dev libyaml-dev libjansson-dev libssl-dev python3 sqlite3 curl
 DEPS_TEST := $(DEPS_RUN) libcmocka-dev clang-format cppcheck python3-pytest python3-pytest-xdist \
 	openssl nginx-light procps iproute2
+# The SDKs of the long tests come from npm; any node of 18 or later on the PATH will do.
+DEPS_LONG = $(if $(shell command -v node 2>/dev/null),,nodejs npm)
 DEPS_BENCH := $(DEPS_RUN) wrk nginx-light procps iproute2
 
 deps: deps-test ## install what is missing of the Debian packages (12 or 13)
@@ -324,5 +326,7 @@ deps-run:
 	@tests/deps.sh $(DEPS_RUN)
 deps-test:
 	@tests/deps.sh $(DEPS_TEST)
+deps-long:
+	@tests/deps.sh $(DEPS_LONG)
 deps-bench:
 	@tests/deps.sh $(DEPS_BENCH)

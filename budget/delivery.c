@@ -138,15 +138,27 @@ static void wait_gate(struct delivery *d, usec_t now, struct delivery_action *ac
 	act->until = usec_min(d->gate_until, d->answer_by);
 }
 
+/* A record never charged goes retain.key after its last delivery (design section 4, "Window"):
+ * one write an hour is enough to know that. */
+static bool is_seen(const struct delivery *d, usec_t now)
+{
+	return d->op.state == OP_READY && d->op.attempts == 0 &&
+	       now - d->op.delivered >= SEEN_EVERY;
+}
+
 /* Time alone may have ended it: such a change is written before anything else is said. Returns
- * whether it did. */
+ * whether there is one. */
 static bool tick(struct delivery *d, usec_t now, struct delivery_action *act)
 {
 	struct op_event ev = {.kind = OP_EV_TICK, .now = now};
 	unsigned notes;
 
-	if (op_apply(&d->op, d->policy, &ev, &d->proposal, &notes) != OP_CHANGED)
-		return false;
+	if (op_apply(&d->op, d->policy, &ev, &d->proposal, &notes) != OP_CHANGED) {
+		ev.kind = OP_EV_SEEN;
+		if (!is_seen(d, now) ||
+		    op_apply(&d->op, d->policy, &ev, &d->proposal, &notes) != OP_CHANGED)
+			return false;
+	}
 	release_slot(d, act);
 	write_proposal(d, DELIVERY_TICK, WRITE_TICK, false, store_limit(d, now), act);
 	return true;
@@ -297,7 +309,8 @@ static void on_gate_closed(struct delivery *d, const struct delivery_event *ev,
 	d->gate_rate_limited = ev->rate_limited;
 	if (d->ledgered && !d->have_op) {
 		op_init(&d->proposal, d->policy, d->incarnation, d->fingerprint, ev->now);
-		write_proposal(d, DELIVERY_INTENT, WRITE_INTENT, true, store_limit(d, ev->now), act);
+		write_proposal(d, DELIVERY_INTENT, WRITE_INTENT, true, store_limit(d, ev->now),
+			       act);
 		return;
 	}
 	wait_gate(d, ev->now, act);
@@ -405,8 +418,6 @@ static void write_settle(struct delivery *d, usec_t now, struct delivery_action 
 static void on_outcome(struct delivery *d, const struct delivery_event *ev,
 		       struct delivery_action *act)
 {
-	enum op_result result;
-
 	d->slot = false; /* the shell gave it back with the outcome */
 	d->verdict = *ev->verdict;
 	if (d->verdict.fault == FAULT_GUARD) {
@@ -421,11 +432,15 @@ static void on_outcome(struct delivery *d, const struct delivery_event *ev,
 		       strnlen(ev->remote_id, OP_REMOTE_ID_MAX - 1) + 1);
 	d->remote_id[OP_REMOTE_ID_MAX - 1] = '\0';
 	d->settle_wait = delivery_wait(d->policy, &d->op, &d->verdict, ev->random);
-	result = apply_settle(d, &d->op, &d->verdict, d->remote_id, d->settle_wait, ev->now,
-			      &d->proposal, &d->notes);
-	assert(result == OP_CHANGED);
-	(void)result;
-	write_settle(d, ev->now, act);
+	if (apply_settle(d, &d->op, &d->verdict, d->remote_id, d->settle_wait, ev->now,
+			 &d->proposal, &d->notes) == OP_CHANGED) {
+		write_settle(d, ev->now, act);
+		return;
+	}
+	/* A verdict that the operation does not take: the caller gets what there is, nothing more is
+	 * started, and the lease's end settles the attempt as possible. */
+	d->unsaved = true;
+	after_settle(d, ev->now, act);
 }
 
 /* The settle met another version: merge by the pure function and write again. */

@@ -18,6 +18,7 @@
 /* Over the delivery's deadline, so that the word of an attempt that it cut before it was sent comes
  * first. */
 #define DEADLINE_GRACE (20 * USEC_MS)
+#define SEEN_EVERY USEC_HOUR /* how often deliveries of a record never charged are noted */
 #define BUSY_RETRY_AFTER (1 * USEC_SEC) /* Retry-After where no time is known */
 
 enum delivery_phase {

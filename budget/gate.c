@@ -71,6 +71,15 @@ static bool ramp_is_full(const struct gate *gate, usec_t now, usec_t *ret_until)
 	return true;
 }
 
+usec_t gate_ramp_offset(const struct gate *gate, int64_t before)
+{
+	int64_t step = 0;
+
+	while (((int64_t)1 << step) < gate->limit && ((int64_t)2 << step) - 1 <= before)
+		step++;
+	return usec_mul(gate->policy.ramp, step);
+}
+
 enum gate_why gate_look(const struct gate *gate, usec_t now, uint64_t ticket, usec_t *ret_until)
 {
 	*ret_until = now;

@@ -74,6 +74,11 @@ struct gate_answer gate_take(struct gate *gate, usec_t now, usec_t probe_lease);
  * close for newcomers (ticket 0) alone. */
 enum gate_why gate_look(const struct gate *gate, usec_t now, uint64_t ticket, usec_t *ret_until);
 
+/* How long after the first start of a ramp the one comes that has `before` starts before it; at most
+ * the ramp's length. Callers that are turned away are told so much more than the block's end, so
+ * that they do not return together. */
+usec_t gate_ramp_offset(const struct gate *gate, int64_t before);
+
 /* Whether rate limiting is the cause of such a "closed". */
 bool gate_is_rate_limited(const struct gate *gate, enum gate_why why);
 

@@ -3,9 +3,9 @@
 #include "classify/outcome.h"
 #include "classify/table.h"
 
-/* Whether the provider, or the way to it, is what failed. FAULT_PROTOCOL and FAULT_HIDDEN_RESEND are
- * not among them: a reply that may not be passed on came all the same, and a connection that died
- * while it was idle is no outage. */
+/* Whether the provider, or the way to it, is what failed. FAULT_PROTOCOL is not among them (a reply
+ * that may not be passed on came all the same); FAULT_HIDDEN_RESEND is: it is how the reset of a
+ * connection that was used before shows. */
 static bool is_outage(const struct verdict *verdict)
 {
 	/* What a rule reads as an answer, or as waiting for something named, is no failure. */
@@ -25,6 +25,7 @@ static bool is_outage(const struct verdict *verdict)
 	case FAULT_RESET:
 	case FAULT_CLOSED:
 	case FAULT_CUT:
+	case FAULT_HIDDEN_RESEND:
 	case FAULT_REFUSED_STREAM:
 		return true;
 	default:

@@ -14,7 +14,9 @@ struct gate_slot {
 	struct gate gate;
 	uint64_t bucket;
 	usec_t used_at;
-	int next;    /* in its chain; 0: the last */
+	int next;            /* in its chain; 0: the last */
+	int64_t turned_away; /* since it is closed until `closed_until` */
+	usec_t closed_until;
 	int waiting; /* who waits for its probe: it is not replaced meanwhile */
 	/* What the ledger knows of the block; the keeper's (proxy/keeper.c). */
 	struct gate_block kept; /* as last handed over to be written */

@@ -69,7 +69,7 @@ enum ledger_verb {
 	LEDGER_LIST,   /* rows by filter, newest first */
 	LEDGER_STATS,  /* counts for the metrics */
 	LEDGER_RETAIN, /* retention of one provider: trims replies, makes tombstones, deletes */
-	LEDGER_GATE_PUT,  /* writes the block of one gate (name.provider, gate.bucket), or takes its row
+	LEDGER_GATE_PUT, /* writes the block of one gate (name.provider, gate.bucket), or takes its row
 			     away where the block is all zero. OK */
 	LEDGER_GATE_LIST, /* all blocks there are: `gates` */
 };

@@ -93,6 +93,7 @@ int admin_auth_init(struct admin_auth *auth, const struct config *config, char *
 		.needs_token = !address->loopback && address->path == NULL,
 		.checks_host = address->loopback && address->path == NULL,
 		.host = address->host,
+		.port = address->port,
 	};
 	if (config->admin_token_file != NULL)
 		return read_token(auth, config->admin_token_file, error, error_len);
@@ -207,26 +208,43 @@ static void look_up(struct MHD_Connection *connection, struct found_header *foun
 	(void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, find_header, found);
 }
 
-static bool take_prefix(const char **text, size_t *len, const char *prefix)
+static bool take(const char **text, size_t *len, const char *prefix, size_t prefix_len)
 {
-	size_t prefix_len = strlen(prefix);
-
-	if (*len < prefix_len || !text_equal_nocase(*text, prefix_len, prefix))
+	if (*len < prefix_len || strncasecmp(*text, prefix, prefix_len) != 0)
 		return false;
 	*text += prefix_len;
 	*len -= prefix_len;
 	return true;
 }
 
+static bool take_scheme(const struct admin_auth *auth, const char **origin, size_t *len)
+{
+	return take(origin, len, "http://", strlen("http://")) ||
+	       (!auth->checks_host && take(origin, len, "https://", strlen("https://")));
+}
+
+/* A colon after the brackets of an IPv6 literal, or the only one there is. */
+static bool has_port(const char *host, size_t len)
+{
+	const char *bracket = memrchr(host, ']', len);
+
+	return memchr(bracket != NULL ? bracket : host, ':',
+		      bracket != NULL ? len - (size_t)(bracket - host) : len) != NULL;
+}
+
 bool admin_auth_origin_is_own(const struct admin_auth *auth, const char *origin, size_t origin_len,
 			      const char *host, size_t host_len)
 {
+	char port[16];
+
 	text_trim(&origin, &origin_len);
 	text_trim(&host, &host_len);
-	if (!take_prefix(&origin, &origin_len, "http://") &&
-	    (auth->checks_host || !take_prefix(&origin, &origin_len, "https://")))
+	if (!take_scheme(auth, &origin, &origin_len) || host_len == 0 ||
+	    !take(&origin, &origin_len, host, host_len))
 		return false;
-	return host_len > 0 && origin_len == host_len && strncasecmp(origin, host, host_len) == 0;
+	(void)snprintf(port, sizeof(port), ":%d", auth->port);
+	return origin_len == 0 ||
+	       (!has_port(host, host_len) && text_equal(origin, origin_len, port));
 }
 
 bool admin_auth_type_is_json(const char *value, size_t len)

@@ -17,6 +17,7 @@ struct admin_auth {
 	bool needs_token;  /* for all but what is open */
 	bool checks_host;  /* loopback TCP: a page that a browser loaded elsewhere can reach it */
 	const char *host;  /* the configured one, which is always an address */
+	int port;          /* the configured one; 0 where the listener has none */
 	uint8_t token[32]; /* its SHA-256 */
 };
 
@@ -46,7 +47,7 @@ enum admin_change_verdict admin_auth_check_change(const struct admin_auth *auth,
 						  struct MHD_Connection *connection);
 
 /* The parts of it. Whether an Origin value is this listener's own, by the Host that the request came
- * with: http, or https too where something in front may have ended TLS (no loopback TCP listener).
+ * with (the listener's port is meant where it has none): http, or https too where something in front may have ended TLS (no loopback TCP listener).
  * Whether a Content-Type value is JSON. */
 bool admin_auth_origin_is_own(const struct admin_auth *auth, const char *origin, size_t origin_len,
 			      const char *host, size_t host_len);

@@ -8,6 +8,8 @@
 
 #include "proxy/config.h"
 #include "proxy/demo.h"
+#include "proxy/explain.h"
+#include "proxy/ops.h"
 #include "proxy/preset.h"
 #include "proxy/serve.h"
 #include "proxy/version.h"
@@ -30,6 +32,12 @@ static const char usage[] =
 	"  stint check --sample             print a commented sample configuration\n"
 	"  stint check --preset NAME        print what is known of a provider; NAME is `list`: all "
 	"names\n"
+	"  stint explain [-c FILE] --provider NAME | --preset NAME  --status N | --reply FILE | "
+	"--fault NAME\n"
+	"                                   say what a reply would mean, and why; --help has the "
+	"rest\n"
+	"  stint ops release KEY ...        let a held operation go on; `stint ops --help` has the "
+	"rest\n"
 	"  stint demo                       play three stories against a provider of its own\n"
 	"  stint version [--json]           print the version\n"
 	"  stint help                       this text, and every option of the configuration\n"
@@ -211,6 +219,10 @@ int command_run(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return 2;
 	}
+	if (strcmp(argv[1], "ops") == 0)
+		return ops_run(argc - 2, argv + 2, DEFAULT_CONFIG);
+	if (strcmp(argv[1], "explain") == 0)
+		return explain_run(argc - 2, argv + 2, DEFAULT_CONFIG);
 	command = find_command(argv[1]);
 	if (command == NULL)
 		return usage_error("there is no command", argv[1]);

@@ -1,4 +1,4 @@
-/* The command line: `stint serve | check | demo | version | help`. */
+/* The command line: `stint serve | check | explain | demo | version | help`. */
 #ifndef STINT_PROXY_COMMAND_H
 #define STINT_PROXY_COMMAND_H
 

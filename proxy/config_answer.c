@@ -235,10 +235,6 @@ static void check_refusal(struct build *build, const struct provider_config *pro
 	const char *body = provider->refusal_body;
 	struct json_value value;
 
-	if (provider->refusal_status == 0 && build_ok(build, "refusal.status") &&
-	    (body != NULL || provider->refusal_header_count > 0))
-		build_problem(build, AT("refusal.headers", "refusal.body"), false,
-			      "refusal has no status: write refusal: {status: 200} too");
 	if (body != NULL && body[0] != '\0' &&
 	    (provider->refusal_status == 204 || provider->refusal_status == 205 ||
 	     provider->refusal_status == 304))

@@ -43,7 +43,11 @@ static void on_timer(uv_timer_t *timer)
 	}
 	if (!x->ended && x->wake_at <= exchange_now(x)) {
 		x->wake_at = USEC_MAX;
-		exchange_simple_event(x, DELIVERY_EV_TIMER);
+		/* The delivery's deadline, and its attempt has not begun to send: it is cut, not left. */
+		if (x->send != NULL && !x->send->done && !x->send->attempt.sent)
+			exchange_cancel(x, FAULT_DEADLINE);
+		else
+			exchange_simple_event(x, DELIVERY_EV_TIMER);
 	}
 	/* Also after an event: the machine may have nothing to do while a lease is to be renewed. */
 	exchange_arm_timer(x);
@@ -341,7 +345,6 @@ static bool is_unrecorded(const struct exchange *x, const struct delivery_action
 	return x->off || x->delivery.safe || act->write != WRITE_SETTLE ||
 	       x->delivery.proposal.state != OP_UNKNOWN;
 }
-
 
 /* Performs one action. true: `event` is the next event, to be stepped at once. */
 static bool perform(struct exchange *x, const struct delivery_action *act,

@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classify/advice.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/log.h"
 #include "proxy/problem.h"
+#include "proxy/refusal.h"
 #include "proxy/sfield.h"
 
 #define STINT_FIELD_MAX 512
+#define DETAIL_MAX 384
 #define RETRY_AFTER_MAX_S 86400 /* one day: an SDK with a 32-bit timer turns more into a hot loop */
 
 /* Which attempts of a problem's situation come next, said to the person who reads it. */
@@ -20,9 +23,10 @@ static const struct {
 			"Retry-After: it will be answered from the ledger."},
 	{"waiting", "The operation's next attempt is not due yet, or the provider admits none now. "
 		    "Deliver it again after Retry-After."},
-	{"paused", "Nothing was sent: the provider refused this credential again and again, and it is "
-		   "paused. Correct it, or have an operator release one of the operations that are "
-		   "held for it."},
+	{"paused",
+	 "Nothing was sent: the provider refused this credential again and again, and it is "
+	 "paused. Correct it, or have an operator release one of the operations that are "
+	 "held for it."},
 	{"key-reuse",
 	 "This key already names an operation with another method, target or body. Use "
 	 "a new key; to correct the old operation name it in Stint-Corrects."},
@@ -133,16 +137,17 @@ static void set_retry_after(struct headers *headers, usec_t retry_after)
 }
 
 /* Where nothing more is admitted the provider's own Retry-After passes, bounded to one day. */
-static void bound_retry_after(struct headers *headers)
+static void bound_retry_after(const struct exchange *x, struct headers *headers)
 {
 	const struct header_view *line = headers_find(headers, "Retry-After");
-	const char *text;
-	char *rest;
+	usec_t wait = 0;
 
 	if (line == NULL)
 		return;
-	text = line->value;
-	if (strtod(text, &rest) > RETRY_AFTER_MAX_S && rest != text)
+	/* What our strict parser does not read may be a large number to the caller's all the same. */
+	if (advice_retry_after(line->value, line->value_len, exchange_now(x), &wait) != 1)
+		wait = strtod(line->value, NULL) > RETRY_AFTER_MAX_S ? USEC_MAX : 0;
+	if (wait > RETRY_AFTER_MAX_S * USEC_SEC)
 		set_retry_after(headers, RETRY_AFTER_MAX_S * USEC_SEC);
 }
 
@@ -159,7 +164,7 @@ static void mark(const struct exchange *x, int status, const struct marks *marks
 		set_retry_after(headers, marks->retry_after);
 		return;
 	}
-	bound_retry_after(headers);
+	bound_retry_after(x, headers);
 	/* Nothing more is admitted: an SDK that tries again would only be refused. */
 	if ((status >= 400 || marks->made) && x->provider->config->stop_header != NULL)
 		(void)headers_set(headers, x->provider->config->stop_header,
@@ -219,88 +224,33 @@ static void write_answer(struct exchange *x, int status, const struct headers *h
 	front_request_answer(x->request, &answer);
 }
 
-/* Appends text as the inside of a JSON string: UTF-8 passes, so only these need an escape. */
-static void put_json(char **at, const char *text)
-{
-	for (; *text != '\0'; text++) {
-		if (*text == '"' || *text == '\\')
-			*(*at)++ = '\\';
-		*(*at)++ = (unsigned char)*text < 0x20 ? ' ' : *text;
-	}
-}
-
-/* The provider's own refusal body with {problem} and {detail} put in; NULL: out of memory. */
-static char *refusal_body(const char *template, const char *problem, const char *detail,
-			  size_t *ret_len)
-{
-	static const char names[2][10] = {"{problem}", "{detail}"};
-	const char *const values[2] = {problem, detail};
-	size_t room = strlen(template) + 1;
-	char *text, *at;
-
-	for (const char *c = template; *c != '\0'; c++)
-		room += *c == '{' ? 2 * (strlen(problem) + strlen(detail)) : 0;
-	text = at = malloc(room);
-	while (text != NULL && *template != '\0') {
-		size_t i = 0;
-
-		while (i < 2 && strncmp(template, names[i], strlen(names[i])) != 0)
-			i++;
-		if (i < 2) {
-			put_json(&at, values[i]);
-			template += strlen(names[i]);
-		} else {
-			*at++ = *template++;
-		}
-	}
-	*ret_len = text != NULL ? (size_t)(at - text) : 0;
-	return text;
-}
-
-static char *problem_body(struct exchange *x, const char *name, const char *detail, int status,
-			  size_t *ret_len)
+/* The refusal as a body with its headers and status, of the operation as far as it is known. */
+static char *refuse(struct exchange *x, const char *name, const char *detail, int *status,
+		    struct headers *headers, size_t *ret_len)
 {
 	struct problem problem;
 
 	problem_init(&problem, type_of(name), detail);
-	problem.status = status;
+	problem.status = *status;
 	problem.provider = x->provider->config->name;
 	if (x->delivery.have_op && !x->off)
 		problem_set_operation(&problem, x->provider->config->name, x->name.key,
 				      &x->delivery.op);
 	else
 		problem.key = x->name.key;
-	return problem_json(&problem, ret_len);
+	return refusal_write(x->provider->config, &problem, headers, status, ret_len);
 }
 
 static void answer_text(struct exchange *x, const char *name, const char *detail, int status,
 			const struct marks *marks, const struct headers *more)
 {
-	const struct provider_config *config = x->provider->config;
-	bool dialect = config->refusal_status != 0;
 	const char *said = detail != NULL ? detail : detail_of(name);
 	struct headers headers;
 	size_t len = 0;
 	char *text;
 
-	said = said != NULL ? said : name;
 	headers_init(&headers);
-	if (dialect) {
-		status = config->refusal_status;
-		text = config->refusal_body == NULL
-			       ? problem_body(x, name, said, status, &len)
-			       : refusal_body(config->refusal_body, name, said, &len);
-		for (size_t i = 0; i < config->refusal_header_count; i++)
-			(void)headers_set(&headers, config->refusal_headers[i].name,
-					  config->refusal_headers[i].value);
-	} else {
-		text = problem_body(x, name, said, status, &len);
-	}
-	if (headers_find(&headers, "Content-Type") == NULL)
-		(void)headers_add_text(&headers, "Content-Type",
-				       dialect && config->refusal_body != NULL
-					       ? "text/plain; charset=utf-8"
-					       : PROBLEM_CONTENT_TYPE);
+	text = refuse(x, name, said != NULL ? said : name, &status, &headers, &len);
 	if (more != NULL && headers_find(more, "Retry-After") != NULL)
 		(void)headers_set(&headers, "Retry-After",
 				  headers_find(more, "Retry-After")->value);
@@ -365,8 +315,23 @@ static void answer_truncated(struct exchange *x, const struct marks *marks)
 	headers_done(&headers);
 }
 
+/* Nothing was sent because the provider has no address: the reader wants to know which name it was.
+ * NULL: that is not why. */
+static const char *unresolved_host(const struct exchange *x, const struct delivery_action *act,
+				   char ret_detail[DETAIL_MAX])
+{
+	if (strcmp(act->problem, "not-sent") != 0 || x->delivery.verdict.fault != FAULT_RESOLVE)
+		return NULL;
+	(void)snprintf(ret_detail, DETAIL_MAX,
+		       "The request did not reach the provider, whose host %.255s did not resolve; "
+		       "nothing was applied.",
+		       x->provider->config->upstream.host);
+	return ret_detail;
+}
+
 void exchange_answer(struct exchange *x, const struct delivery_action *act)
 {
+	char detail[DETAIL_MAX];
 	struct marks marks = {.reason = act->reason, .retry_after = act->retry_after};
 
 	if (x->request == NULL || x->caller_gone) {
@@ -391,7 +356,7 @@ void exchange_answer(struct exchange *x, const struct delivery_action *act)
 		answer_text(x, "response-not-retained", NULL, 502, &marks, NULL);
 		return;
 	}
-	answer_text(x, act->problem, NULL, act->status, &marks, NULL);
+	answer_text(x, act->problem, unresolved_host(x, act, detail), act->status, &marks, NULL);
 }
 
 void exchange_answer_stream(struct exchange *x)

@@ -191,6 +191,7 @@ static void keep_reply(struct exchange *x, struct send *s)
 	ledger_reply_unref(x->last_reply);
 	x->last_reply = NULL;
 	x->last_truncated = s->truncated;
+	x->last_keeps = false;
 	if (a->status == 0 || a->fault != FAULT_NONE)
 		return;
 	if (s->streaming || s->discarding) {
@@ -209,6 +210,7 @@ static void keep_reply(struct exchange *x, struct send *s)
 	x->last_reply = ledger_reply_new(a->status, head, head_len, body, body_len);
 	if (x->last_reply == NULL)
 		return;
+	x->last_keeps = !s->truncated && body_len <= x->provider->config->retain_body;
 	x->last_reply->close_delimited = a->close_delimited;
 	if (strcmp(a->method, "HEAD") == 0 || a->status == 304)
 		x->last_reply->content_length = a->content_length;
@@ -309,7 +311,8 @@ static void on_body(struct attempt *attempt)
 	}
 	if (s->inspecting && attempt->buffer_len > x->provider->config->ruleset.inspect_max)
 		judge_head(x, s); /* too long to be looked into: the status alone decides */
-	if (attempt->buffer_len <= x->provider->config->retain_body && !s->truncated) {
+	if ((s->inspecting || attempt->buffer_len <= x->provider->config->retain_body) &&
+	    !s->truncated) {
 		watch_pause(x, s);
 		return;
 	}
@@ -441,6 +444,7 @@ static int make_headers(struct exchange *x, struct send *s)
 
 static void set_attempt(struct exchange *x, struct send *s, const struct delivery_action *act)
 {
+	const struct provider_config *config = x->provider->config;
 	const struct front_request *request = x->request;
 	struct attempt *a = &s->attempt;
 
@@ -463,7 +467,10 @@ static void set_attempt(struct exchange *x, struct send *s, const struct deliver
 	a->on_body = on_body;
 	a->on_done = on_done;
 	a->data = s;
-	a->buffer_max = x->provider->config->retain_body + 1;
+	/* One byte more than may be kept or looked into, so that "longer" is seen. */
+	a->buffer_max = config->retain_body > config->ruleset.inspect_max
+				? config->retain_body + 1
+				: config->ruleset.inspect_max + 1;
 }
 
 /* Out of memory before anything was sent: an attempt that was not. */

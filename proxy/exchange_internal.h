@@ -67,6 +67,7 @@ struct exchange {
 	struct send *send;
 	struct ledger_reply *last_reply; /* of the last sent attempt that was answered */
 	bool last_truncated;
+	bool last_keeps; /* it is within retain.body: the ledger and joiners may have it */
 	struct ledger_reply *stored_reply; /* of the record */
 	int calls;                         /* ledger calls under way */
 	bool answered;

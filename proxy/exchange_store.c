@@ -89,7 +89,7 @@ struct ledger_reply *exchange_record_reply(const struct exchange *x, const struc
 {
 	if (!is_own_end(x, op))
 		return x->stored_reply;
-	return x->last_truncated ? NULL : x->last_reply;
+	return x->last_keeps ? x->last_reply : NULL;
 }
 
 /* A settle that the store would not take stays in memory and is tried until it does. What has no key
@@ -118,8 +118,8 @@ static void keep_settle(struct exchange *x, const struct call *call)
 	event.verdict = &d->verdict;
 	event.wait = d->settle_wait;
 	event.is_delete = d->is_delete;
-	event.repeatable = d->repeat == REPEAT_ALWAYS || (d->repeat != REPEAT_NEVER &&
-							  event.now < d->proposal.repeat_until);
+	event.repeatable = d->repeat == REPEAT_ALWAYS ||
+			   (d->repeat != REPEAT_NEVER && event.now < d->proposal.repeat_until);
 	event.remote_id = d->remote_id[0] != '\0' ? d->remote_id : NULL;
 	event.credential = d->has_credential ? d->credential : NULL;
 	update_set_event(update, &event, d->proposal.incarnation);
@@ -131,7 +131,7 @@ static void keep_settle(struct exchange *x, const struct call *call)
 		update->texts.target = strdup(call->kind);
 	}
 	update->next = d->proposal;
-	if (is_own_end(x, &d->proposal) && x->last_reply != NULL && !x->last_truncated)
+	if (is_own_end(x, &d->proposal) && x->last_reply != NULL && x->last_keeps)
 		update->reply = ledger_reply_ref(x->last_reply);
 	pending_add(x->worker->app->pending, update);
 }
@@ -305,7 +305,7 @@ static void set_reply(const struct exchange *x, const struct delivery_action *ac
 {
 	bool own = is_own_end(x, &call->op);
 
-	if (act->write == WRITE_SETTLE && own && !x->last_truncated)
+	if (act->write == WRITE_SETTLE && own && x->last_keeps)
 		call->request.reply = x->last_reply;
 	if (call->request.reply != NULL)
 		call->op.reply_kept = true;

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proxy/refusal.h"
+
 #define STREAM_BLOCK 16384
 
 /* What the library keeps for one header line of the request, and adds of its own to an answer. */
@@ -212,11 +214,10 @@ static void prepare_problem(struct front_private *p, const struct front_refusal 
 	problem.status = refusal->status;
 	problem.provider = request->provider != NULL ? request->provider->config->name : NULL;
 	headers_init(&headers);
-	answer.status = problem_status(&problem);
 	answer.headers = &headers;
-	answer.text = problem_json(&problem, &answer.text_len);
+	answer.text = refusal_write(request->provider != NULL ? request->provider->config : NULL,
+				    &problem, &headers, &answer.status, &answer.text_len);
 	if (answer.text == NULL ||
-	    headers_add_text(&headers, "Content-Type", PROBLEM_CONTENT_TYPE) != HEADERS_OK ||
 	    headers_add_text(&headers, "Stint", "made") != HEADERS_OK ||
 	    (answer.status == 503 &&
 	     headers_add_text(&headers, "Retry-After", "1") != HEADERS_OK)) {

@@ -141,7 +141,7 @@ P("retry_after.max", OPTION_DURATION, 0, "60s", NULL, USEC_MS, USEC_DAY, NULL,
   OWN(policy.retry_after_max), "how long a provider's advice can stop us"),
 P("retry_after.beyond", OPTION_WORD, 0, "probe", NULL, 0, 0, "probe stop", OWN(policy.beyond),
   "advice beyond it: one probe after max, or no more attempts"),
-P("lease", OPTION_LEASE, 0, "auto", NULL, 0, USEC_DAY, NULL, OWN(policy.lease),
+P("lease", OPTION_LEASE, 0, "auto", NULL, 500 * USEC_MS, USEC_DAY, NULL, OWN(policy.lease),
   "auto: attempt.connect + attempt.timeout + 2s, renewed while the transfer lives"),
 P("key.from", OPTION_KEYS, OPTION_FACT, "[\"header:Idempotency-Key\"]", NULL, 0, 0, NULL, OWN(key_from),
   "in order: header:NAME, header:NAME;part=N;sep=, json:/pointer, form:field, "

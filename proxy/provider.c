@@ -172,6 +172,16 @@ static void wake(struct provider *provider, struct gate_waiter *waiter, uint64_t
 	loop_post(waiter->loop, &waiter->task);
 }
 
+/* The end of the pause, for each who is turned away a place later on the ramp that follows. */
+static usec_t come_back(struct gate_slot *slot, usec_t until)
+{
+	if (until != slot->closed_until) {
+		slot->closed_until = until;
+		slot->turned_away = 0;
+	}
+	return usec_add(until, gate_ramp_offset(&slot->gate, slot->turned_away++));
+}
+
 /* What the gate of this slot says to a newcomer for whom there is a slot, or is not. */
 static struct gate_answer ask(struct provider *provider, struct gate_slot *slot, bool is_free,
 			      usec_t now)
@@ -192,6 +202,8 @@ static struct gate_answer ask(struct provider *provider, struct gate_slot *slot,
 		provider->used++;
 		answer.ticket = answer.ticket << INDEX_BITS |
 				(uint64_t)gate_table_index(&provider->gates, slot);
+	} else if (answer.why == GATE_BLOCKED || answer.why == GATE_BREAKER) {
+		answer.until = come_back(slot, answer.until);
 	} else if (answer.why == GATE_PROBE_OUT) {
 		/* Its lease is an attempt's longest; it mostly comes back much earlier. */
 		answer.until = USEC_MAX;

@@ -44,7 +44,8 @@ struct provider {
 	/* Set before workers run. */
 	uint8_t bucket_key[BUCKET_KEY_LEN]; /* nobody but us can tell what falls into one bucket */
 	bool buckets_last;                  /* it is the ledger's: buckets mean the same tomorrow */
-	void (*on_block)(void *data); /* a block changed: provider_next_block() has it. With the lock
+	void (*on_block)(
+		void *data); /* a block changed: provider_next_block() has it. With the lock
 					 held; may be NULL */
 	void *on_block_data;
 
@@ -70,7 +71,7 @@ uint64_t provider_bucket(const struct provider *provider, const struct header_vi
 /* Asks for a slot of the waiter's bucket. Open: the answer's ticket. Closed for want of a slot or
  * while a probe is out: `until` is USEC_MAX, and the waiter is queued (until its task runs or
  * provider_forget()). Closed by block, breaker or ramp: not queued, the answer's `until` says when
- * to ask again. */
+ * to ask again; those that a block or the breaker turns away are spread over the ramp. */
 struct gate_answer provider_enter(struct provider *provider, struct gate_waiter *waiter,
 				  usec_t now);
 /* Takes a waiter out of the queue. Returns a ticket that had been granted meanwhile (the caller
@@ -97,7 +98,8 @@ struct provider_breaker {
 	int open;
 	int buckets; /* gates there are */
 };
-void provider_look_breaker(struct provider *provider, usec_t now, struct provider_breaker *ret_look);
+void provider_look_breaker(struct provider *provider, usec_t now,
+			   struct provider_breaker *ret_look);
 
 /* One block as the ledger keeps it; all zero `block`: the row may go. */
 struct provider_block {

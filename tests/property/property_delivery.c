@@ -13,6 +13,7 @@
 #include "tests/scenario/sim_attempt.c"
 #include "tests/scenario/sim_check.c"
 #include "tests/scenario/sim_exchange.c"
+#include "tests/scenario/sim_exchange_store.c"
 #include "tests/scenario/sim_gate.c"
 #include "tests/scenario/sim_store.c"
 #include "tests/scenario/sim_update.c"
@@ -26,8 +27,8 @@ struct reached {
 	unsigned long states[OP_STATE_COUNT], problems[8], late, disputed, struck, crashes, drains;
 };
 
-static const char *const problem_names[] = {"waiting",	       "key-reuse",	  "in-progress",
-					    "exhausted",       "unknown",	  "held",
+static const char *const problem_names[] = {"waiting",         "key-reuse",  "in-progress",
+					    "exhausted",       "unknown",    "held",
 					    "unknown-outcome", "ledger-away"};
 
 static uint64_t below(struct sim *sim, uint64_t n)
@@ -54,7 +55,7 @@ static void random_step(struct sim *sim, struct sim_provider *provider, struct s
 				       410, 413, 422, 429, 429, 429, 500, 502, 503, 503, 504};
 	static const enum sim_step_kind kinds[] = {
 		STEP_SILENT, STEP_REFUSED, STEP_RESOLVE, STEP_TLS,   STEP_CONNECT,
-		STEP_RESET,  STEP_CLOSED,  STEP_CUT,	 STEP_STALL, STEP_HEAD};
+		STEP_RESET,  STEP_CLOSED,  STEP_CUT,     STEP_STALL, STEP_HEAD};
 
 	(void)provider;
 	step->kind = STEP_REPLY;
@@ -89,8 +90,8 @@ static void random_policy(struct sim *sim, struct sim_provider *provider)
 	p->hold = chance(sim, 10) ? 0 : random_time(sim, 30 * USEC_SEC);
 	p->attempt_timeout = USEC_SEC + random_time(sim, 10 * USEC_SEC);
 	p->attempt_connect = USEC_SEC + random_time(sim, 3 * USEC_SEC);
-	p->attempt_total = p->attempt_connect + p->attempt_timeout +
-			   random_time(sim, 20 * USEC_SEC);
+	p->attempt_total =
+		p->attempt_connect + p->attempt_timeout + random_time(sim, 20 * USEC_SEC);
 	p->attempt_least = 1 + random_time(sim, 2 * USEC_SEC);
 	p->lease = p->attempt_connect + p->attempt_timeout + 2 * USEC_SEC;
 	if (chance(sim, 30))
@@ -102,6 +103,12 @@ static void random_policy(struct sim *sim, struct sim_provider *provider)
 	p->key_retention = p->forwards_key && chance(sim, 70) ? USEC_DAY : 0;
 	p->repeat_any_time = chance(sim, 10);
 	provider->concurrency = chance(sim, 30) ? 1 + (int)below(sim, 2) : 100;
+	if (chance(sim, 40)) {
+		provider->gate.failures = 1 + (int)below(sim, 4);
+		provider->gate.open = 1 + random_time(sim, 10 * USEC_SEC);
+		provider->gate.max = provider->gate.open + random_time(sim, USEC_MIN);
+		provider->gate.ramp = random_time(sim, USEC_SEC);
+	}
 }
 
 static void begin(struct sim *sim, uint64_t seed)
@@ -184,7 +191,7 @@ static struct sim_record *some_record(struct sim *sim)
 
 static void operate(struct sim *sim)
 {
-	static const enum op_event_kind kinds[] = {OP_EV_HOLD,	 OP_EV_RELEASE, OP_EV_RELEASE,
+	static const enum op_event_kind kinds[] = {OP_EV_HOLD,   OP_EV_RELEASE, OP_EV_RELEASE,
 						   OP_EV_REOPEN, OP_EV_RESOLVE, OP_EV_PROBE};
 	struct op_event event = {.kind = kinds[below(sim, 6)]};
 	struct sim_record *record = some_record(sim);

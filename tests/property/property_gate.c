@@ -30,10 +30,10 @@ struct model {
 	usec_t block_end;
 	bool doubt; /* one probe has to say that the block is over */
 	bool block_limits;
-	int row;          /* failures since the last success */
-	int pause;        /* how often in a row the breaker has opened; 0: it lets through */
+	int row;   /* failures since the last success */
+	int pause; /* how often in a row the breaker has opened; 0: it lets through */
 	usec_t pause_end;
-	uint64_t probe;   /* the ticket that is out as the probe; 0: none */
+	uint64_t probe; /* the ticket that is out as the probe; 0: none */
 	usec_t probe_end;
 
 	bool climbs; /* something closed it: what starts is counted */
@@ -233,10 +233,10 @@ static void ask(struct walk *w)
 	w->why[why]++;
 	if (why != GATE_OPEN) {
 		MUST(w, answer.ticket == 0 && answer.until == until && until > w->now);
-		MUST(w, answer.rate_limited == ((why == GATE_BLOCKED && m->block_limits) ||
-						(why == GATE_PROBE_OUT && m->doubt &&
-						 m->block_limits) ||
-						(why == GATE_RAMP && m->climb_limits)));
+		MUST(w, answer.rate_limited ==
+				((why == GATE_BLOCKED && m->block_limits) ||
+				 (why == GATE_PROBE_OUT && m->doubt && m->block_limits) ||
+				 (why == GATE_RAMP && m->climb_limits)));
 		return;
 	}
 	MUST(w, answer.ticket != 0 && answer.probe == probe && !answer.rate_limited);
@@ -331,8 +331,8 @@ static void check(struct walk *w)
 	usec_t end = m->block_end;
 
 	MUST(w, w->gate.used == m->out_count && w->gate.used <= m->limit);
-	MUST(w, m->block_end <= w->now || (block.until == m->block_end &&
-					   block.rate_limited == m->block_limits));
+	MUST(w, m->block_end <= w->now ||
+			(block.until == m->block_end && block.rate_limited == m->block_limits));
 	MUST(w, block.probing == m->doubt);
 	MUST(w, (gate_breaker_state(&w->gate, w->now) != GATE_BREAKER_CLOSED) == (m->pause > 0));
 	if (m->pause > 0 && m->pause_end > end)

@@ -12,8 +12,8 @@ struct script {
 	const char *file;
 	int line;
 	struct sim sim;
-	char name[256]; /* of the scenario */
-	bool open;      /* a scenario is being run */
+	char name[256];  /* of the scenario */
+	bool open;       /* a scenario is being run */
 	char error[512]; /* its first failure, with FILE:LINE; "": none */
 	int passed, failed;
 
@@ -42,10 +42,30 @@ bool script_bool(struct script *script, const char *name, bool *ret_value);
 /* 30s, 250ms, 5m, 2h, 1d, 1.5s, never. */
 bool script_parse_time(const char *text, usec_t *ret_time);
 
-bool script_provider(struct script *script); /* script_setup.c */
+/* script_setup.c */
+bool script_provider(struct script *script);
 bool script_steps(struct script *script);
 bool script_rule(struct script *script);
 bool script_store(struct script *script);
-bool script_expect(struct script *script); /* script_expect.c */
+/* script_expect.c */
+bool script_expect(struct script *script);
+
+/* script_commands.c */
+bool script_instances(struct script *script);
+bool script_deliver(struct script *script);
+bool script_queue(struct script *script);
+bool script_gone(struct script *script);
+bool script_half(struct script *script);
+bool script_crash(struct script *script);
+bool script_start(struct script *script);
+bool script_drain(struct script *script);
+bool script_hold(struct script *script);
+bool script_release(struct script *script);
+bool script_reopen(struct script *script);
+bool script_resolve(struct script *script);
+bool script_probe(struct script *script);
+bool script_finding(struct script *script);
+bool script_retain(struct script *script);
+bool script_pass(struct script *script);
 
 #endif

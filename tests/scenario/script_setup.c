@@ -95,8 +95,7 @@ static bool read_times(struct script *script, struct policy *policy)
 	(void)script_time(script, "retain-for", &policy->retain_for);
 	(void)script_time(script, "retain-key", &policy->retain_key);
 	if (!lease)
-		policy->lease =
-			policy->attempt_connect + policy->attempt_timeout + 2 * USEC_SEC;
+		policy->lease = policy->attempt_connect + policy->attempt_timeout + 2 * USEC_SEC;
 	return script->error[0] == '\0';
 }
 
@@ -155,8 +154,7 @@ bool script_provider(struct script *script)
 	(void)script_time(script, "breaker-max", &provider->gate.max);
 	(void)script_time(script, "ramp", &provider->gate.ramp);
 	for (size_t i = 0; i < sim->instance_count; i++) {
-			set_gate(&sim->instances[i].gates[provider - sim->providers].gate,
-				 provider);
+		set_gate(&sim->instances[i].gates[provider - sim->providers].gate, provider);
 	}
 	return script->error[0] == '\0';
 }
@@ -233,11 +231,11 @@ static bool step_kind(struct script *script, int *at, int end, struct sim_step *
 		enum sim_step_kind kind;
 		bool status;
 	} kinds[] = {
-		{"silent", STEP_SILENT, false},    {"refused", STEP_REFUSED, false},
-		{"resolve", STEP_RESOLVE, false},  {"tls", STEP_TLS, false},
+		{"silent", STEP_SILENT, false},      {"refused", STEP_REFUSED, false},
+		{"resolve", STEP_RESOLVE, false},    {"tls", STEP_TLS, false},
 		{"no-connect", STEP_CONNECT, false}, {"reset", STEP_RESET, false},
-		{"closed", STEP_CLOSED, false},    {"cut", STEP_CUT, true},
-		{"stall", STEP_STALL, true},       {"head", STEP_HEAD, true},
+		{"closed", STEP_CLOSED, false},      {"cut", STEP_CUT, true},
+		{"stall", STEP_STALL, true},         {"head", STEP_HEAD, true},
 	};
 	const char *word = *at < end ? script->words[(*at)++] : "";
 
@@ -347,8 +345,7 @@ bool script_store(struct script *script)
 {
 	static const char *const verbs[] = {"get",  "claim",  "settle", "renew",
 					    "void", "change", "all",    NULL};
-	static const char *const faults[] = {"ok",   "away", "lost", "late",
-					     "slow", "ghost", NULL};
+	static const char *const faults[] = {"ok", "away", "lost", "late", "slow", "ghost", NULL};
 	int verb = find_word(verbs, script_word(script));
 	int fault = find_word(faults, script_word(script));
 	const char *via = script_option(script, "via");

@@ -63,7 +63,7 @@ struct sim_step {
 };
 
 struct sim_script {
-	char pattern[SIM_KEY]; /* a key, "*", or a prefix and "*" */
+	char pattern[SIM_KEY];            /* a key, "*", or a prefix and "*" */
 	struct sim_step steps[SIM_STEPS]; /* the last one repeats */
 	size_t count;
 	unsigned version; /* a newer script starts from its first step */
@@ -99,9 +99,9 @@ struct sim_reply {
 	bool there;
 	bool truncated;
 	int status;
-	unsigned id; /* of the one attempt that it answers */
+	unsigned id;                     /* of the one attempt that it answers */
 	const struct sim_record *record; /* whose reply it is; NULL: of an unkeyed request */
-	usec_t retry_after; /* the provider's own, -1: none */
+	usec_t retry_after;              /* the provider's own, -1: none */
 	uint8_t fingerprint[OP_FINGERPRINT_LEN];
 };
 
@@ -232,7 +232,7 @@ enum sim_result { SIM_OK, SIM_CONFLICT, SIM_ABSENT, SIM_AWAY };
 struct sim_gate {
 	struct gate gate;
 	struct sim_delivery *head, *tail; /* first come, first served */
-	usec_t closed_until; /* by the world's own book */
+	usec_t closed_until;              /* by the world's own book */
 };
 
 struct sim_instance {
@@ -304,7 +304,7 @@ struct sim_delivery {
 	struct sim_record *record; /* keyed, or made for an unkeyed unknown; else NULL */
 	bool keyed;
 	struct delivery d;
-	usec_t arrival; /* the request was complete */
+	usec_t arrival;                     /* the request was complete */
 	unsigned script_version, script_at; /* of unkeyed requests */
 
 	bool owner; /* of the live entry */
@@ -434,13 +434,15 @@ void sim_live_leave(struct sim *sim, struct sim_delivery *x);
 bool sim_live_forget(struct sim_delivery *x);
 bool sim_live_has(const struct sim_record *record, const struct sim_instance *instance);
 
-/* sim_exchange.c: proxy/exchange.c and exchange_store.c */
+/* sim_exchange.c: proxy/exchange.c; sim_exchange_store.c: proxy/exchange_store.c */
 struct sim_delivery *sim_deliver(struct sim *sim, const struct sim_request *request);
 void sim_exchange_event(struct sim *sim, struct sim_delivery *x, struct delivery_event *event);
 void sim_exchange_simple(struct sim *sim, struct sim_delivery *x, enum delivery_event_kind kind);
 void sim_exchange_wake(struct sim *sim, struct sim_delivery *x);
 void sim_exchange_granted(struct sim *sim, struct sim_delivery *x);
 void sim_exchange_owner_left(struct sim *sim, struct sim_delivery *x);
+void sim_exchange_read(struct sim *sim, struct sim_delivery *x);
+void sim_exchange_write(struct sim *sim, struct sim_delivery *x, const struct delivery_action *act);
 void sim_exchange_called(struct sim *sim, struct sim_call *call);
 /* The reply that later deliveries of the record get: this delivery's own, where its attempt ended the
  * operation, else what was found stored. */

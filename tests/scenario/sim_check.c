@@ -27,8 +27,8 @@ static struct sim_charge *add_charge(struct sim_record *record)
 {
 	if (record->charge_count == record->charge_cap) {
 		record->charge_cap = record->charge_cap == 0 ? 8 : 2 * record->charge_cap;
-		record->charges = realloc(record->charges,
-					  record->charge_cap * sizeof(*record->charges));
+		record->charges =
+			realloc(record->charges, record->charge_cap * sizeof(*record->charges));
 		if (record->charges == NULL)
 			abort();
 	}
@@ -65,7 +65,7 @@ void sim_book_claimed(struct sim *sim, struct sim_record *record, const struct o
 static void check_send(struct sim *sim, const struct sim_delivery *x, struct sim_charge *charge)
 {
 	const struct sim_record *record = x->record;
-	const struct op *op = &record->op;
+	const struct op *op;
 
 	if (sim->now < sim_gate_of(x)->closed_until)
 		sim_fail(sim, "%s: sent through a closed gate (invariant 6)", x->request.name);
@@ -73,6 +73,7 @@ static void check_send(struct sim *sim, const struct sim_delivery *x, struct sim
 		sim_fail(sim, "%s: sent after its answer (invariant 8)", x->request.name);
 	if (!x->keyed)
 		return;
+	op = &record->op;
 	if (!record->present || charge == NULL)
 		sim_fail(sim, "%s: sent before its charge is in the store (invariant 2)",
 			 record->key);
@@ -245,7 +246,8 @@ static void check_record(struct sim *sim, struct sim_record *record)
 
 		if (charge->sent && charge->open && !leased &&
 		    !op_set_has(&op->unresolved, charge->n) && op->state != OP_SUCCEEDED)
-			sim_fail(sim, "%s: attempt %d may have been applied, state %s (invariant 3)",
+			sim_fail(sim,
+				 "%s: attempt %d may have been applied, state %s (invariant 3)",
 				 record->key, charge->n, op_state_name(op->state));
 	}
 }

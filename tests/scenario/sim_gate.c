@@ -106,9 +106,8 @@ void sim_gate_settle(struct sim *sim, struct sim_delivery *x, uint64_t ticket,
 		return;
 	}
 	if (table_may_repeat(verdict->class) && verdict->advice > 0)
-		gate->closed_until =
-			usec_max(gate->closed_until,
-				 usec_add(sim->now, usec_min(verdict->advice, cap)));
+		gate->closed_until = usec_max(gate->closed_until,
+					      usec_add(sim->now, usec_min(verdict->advice, cap)));
 	gate_settle(&gate->gate, ticket, &outcome, cap, sim->now);
 	grant(sim, gate);
 }
@@ -142,8 +141,7 @@ void sim_live_enter(struct sim *sim, struct sim_delivery *x)
 		x->owner = true;
 	} else {
 		event.kind = DELIVERY_EV_BUSY;
-		event.same =
-			memcmp(live->fingerprint, x->d.fingerprint, OP_FINGERPRINT_LEN) == 0;
+		event.same = memcmp(live->fingerprint, x->d.fingerprint, OP_FINGERPRINT_LEN) == 0;
 		event.op = live->known ? &live->op : NULL;
 		if (event.same && x->provider->policy.in_flight == IN_FLIGHT_JOIN) {
 			x->joining = true;
@@ -182,11 +180,13 @@ void sim_live_leave(struct sim *sim, struct sim_delivery *x)
 
 bool sim_live_forget(struct sim_delivery *x)
 {
-	struct sim_live *live = live_of(x);
-	struct sim_delivery **at = &live->waiters;
+	struct sim_live *live;
+	struct sim_delivery **at;
 
 	if (!x->joining)
 		return false;
+	live = live_of(x);
+	at = &live->waiters;
 	while (*at != x)
 		at = &(*at)->next_joiner;
 	*at = x->next_joiner;

@@ -138,12 +138,12 @@ void sim_store_put(struct sim *sim, struct sim_record *record, const struct op *
 static int write_record(struct sim *sim, struct sim_call *call)
 {
 	struct sim_record *record = call->record;
-	bool swap = record->present && !call->expect_absent &&
-		    record->op.counter == call->expect_counter &&
-		    same(record->op.incarnation, call->op.incarnation, OP_INCARNATION_LEN) &&
-		    (call->verb != VERB_SETTLE ||
-		     (record->op.state == OP_ATTEMPTING &&
-		      same(record->op.token, call->token, OP_TOKEN_LEN)));
+	bool swap =
+		record->present && !call->expect_absent &&
+		record->op.counter == call->expect_counter &&
+		same(record->op.incarnation, call->op.incarnation, OP_INCARNATION_LEN) &&
+		(call->verb != VERB_SETTLE || (record->op.state == OP_ATTEMPTING &&
+					       same(record->op.token, call->token, OP_TOKEN_LEN)));
 	struct op before = record->op;
 
 	if (call->verb == VERB_CLAIM && is_voided(sim, call)) {

@@ -91,16 +91,14 @@ static void end_update(struct sim_update *update, enum op_result result)
 
 static void write_next(struct sim *sim, struct sim_update *update, bool absent, uint32_t counter)
 {
-	struct sim_call *call =
-		sim_call_new(sim, update->instance, update->record, VERB_CHANGE);
+	struct sim_call *call = sim_call_new(sim, update->instance, update->record, VERB_CHANGE);
 
 	call->update = update;
 	call->expect_absent = absent;
 	call->expect_counter = counter;
 	call->op = update->next_op;
 	call->reply = update->reply;
-	call->settles = (update->has_event && update->event.kind == OP_EV_SETTLE) ||
-			update->insert;
+	call->settles = (update->has_event && update->event.kind == OP_EV_SETTLE) || update->insert;
 	call->voids = update->has_event && update->event.kind == OP_EV_VOID;
 	call->verdict = update->verdict;
 	call->n = update->event.n;

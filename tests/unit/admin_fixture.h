@@ -44,6 +44,8 @@ struct fake_ledger {
 	char name[4][300];
 	usec_t now;
 	int asked;
+	bool race;       /* somebody else changes the row before a CHANGE */
+	char note[2048]; /* of the last CHANGE that was written */
 };
 
 static inline void fake_submit(struct ledger *ledger, struct ledger_request *request)
@@ -135,6 +137,32 @@ static inline void fake_list(struct fake_ledger *fake, struct ledger_request *re
 		assert_true(asprintf(&request->cursor, "at-%zu", at) > 0);
 }
 
+/* Compares the counter and swaps, as a store does. */
+static inline void fake_change(struct fake_ledger *fake, struct ledger_request *request)
+{
+	request->result = LEDGER_ABSENT;
+	for (size_t i = 0; i < fake->row_count; i++) {
+		struct ledger_row *row = &fake->rows[i];
+		struct op_name name = {row->provider, row->tenant, row->scope, row->key};
+
+		if (!op_name_equal(&name, &request->name))
+			continue;
+		if (fake->race)
+			row->op.counter++;
+		if (row->op.counter != request->expect_counter ||
+		    memcmp(row->op.incarnation, request->op->incarnation, OP_INCARNATION_LEN) !=
+			    0) {
+			copy_row(row, &request->found);
+			request->result = LEDGER_CONFLICT;
+			return;
+		}
+		row->op = *request->op;
+		snprintf(fake->note, sizeof(fake->note), "%s",
+			 request->note != NULL ? request->note : "-");
+		request->result = LEDGER_OK;
+	}
+}
+
 static inline void fake_answer(struct fake_ledger *fake, struct ledger_request *request)
 {
 	remember(fake, request);
@@ -144,6 +172,8 @@ static inline void fake_answer(struct fake_ledger *fake, struct ledger_request *
 		return;
 	if (request->verb == LEDGER_LIST) {
 		fake_list(fake, request);
+	} else if (request->verb == LEDGER_CHANGE) {
+		fake_change(fake, request);
 	} else if (request->verb == LEDGER_STATS) {
 		request->stats = calloc(1, sizeof(*request->stats));
 		request->provider_stats = calloc(1, sizeof(*request->provider_stats));

@@ -129,7 +129,7 @@ static UNUSED struct verdict verdict_of(int status, enum fault fault)
 		v.class = CLASS_SUCCESS;
 		v.effect = EFFECT_DEFINITE;
 	} else if (fault == FAULT_NONE && status >= 400 && status < 500) {
-		v.class = status == 429	  ? CLASS_RATE_LIMITED
+		v.class = status == 429   ? CLASS_RATE_LIMITED
 			  : status == 401 ? CLASS_AUTH
 					  : CLASS_INVALID;
 		v.effect = EFFECT_NONE;

@@ -794,6 +794,12 @@ static void test_providers(void **state)
 	assert_number(json_object_get(pay, "slots"), "used", 1);
 	assert_number(json_object_get(pay, "slots"), "limit", 4);
 	assert_number(json_object_get(pay, "slots"), "waiting", 0);
+	assert_text(json_object_get(pay, "breaker"), "state", "closed");
+	assert_number(json_object_get(pay, "breaker"), "failures", 0);
+	assert_number(json_object_get(pay, "breaker"), "gates", 1);
+	assert_number(json_object_get(pay, "breaker"), "gates_open", 0);
+	assert_true(json_real_value(json_object_get(json_object_get(pay, "breaker"),
+						    "open_seconds")) == 0);
 	mail = json_array_get(list, 1);
 	assert_text(mail, "mode", "off");
 	assert_text(json_object_get(mail, "route"), "host", "mail.internal");

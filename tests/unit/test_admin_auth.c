@@ -65,6 +65,92 @@ static void test_matrix_elsewhere(void **state)
 	fixture_stop(f);
 }
 
+/* What a change must carry: each is sent without a body, so 400 is what comes after the check. */
+static void test_changes(void **state)
+{
+#define TYPE "Content-Type: application/json\r\n"
+	static const struct {
+		const char *headers;
+		int here, elsewhere; /* a loopback listener; another one, with the token */
+	} cases[] = {
+		{TYPE, 400, 400},
+		{"", 415, 415},
+		{"Content-Type: application/json ; charset=utf-8\r\n", 400, 400},
+		{"content-type: APPLICATION/JSON\r\n", 400, 400},
+		{"Content-Type: text/plain\r\n", 415, 415},
+		{"Content-Type: text/plain; application/json\r\n", 415, 415},
+		{"Content-Type: application/jsonp\r\n", 415, 415},
+		{"Content-Type: application/problem+json\r\n", 415, 415},
+		{"Content-Type: application/x-www-form-urlencoded\r\n", 415, 415},
+		{TYPE "Content-Type: text/plain\r\n", 415, 415},
+		{TYPE "Origin: http://localhost\r\n", 400, 400},
+		{TYPE "Origin: HTTP://LocalHost\r\n", 400, 400},
+		{TYPE "Origin: http://127.0.0.1:8381\r\nHost: 127.0.0.1:8381\r\n", 400, 400},
+		{TYPE "Origin: https://localhost\r\n", 403, 400},
+		{TYPE "Origin: http://localhost:81\r\n", 403, 403},
+		{TYPE "Origin: http://localhost.evil.example\r\n", 403, 403},
+		{TYPE "Origin: http://evil.example\r\n", 403, 403},
+		{TYPE "Origin: http://127.0.0.1:80\r\nHost: 127.0.0.1:8381\r\n", 403, 403},
+		{TYPE "Origin: null\r\n", 403, 403},
+		{TYPE "Origin: \r\n", 403, 403},
+		{TYPE "Origin: http://\r\n", 403, 403},
+		{TYPE "Origin: localhost\r\n", 403, 403},
+		{TYPE "Origin: http://localhost\r\nOrigin: http://localhost\r\n", 403, 403},
+		{"Origin: http://evil.example\r\n", 403, 403},
+	};
+	static const char target[] = "/v1/operations/pay/k/release";
+	struct fixture *here = fixture_new(), *elsewhere = start_elsewhere();
+	char headers[512];
+
+	(void)state;
+	fixture_start(here);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(headers, sizeof(headers), "%sContent-Length: 0\r\n", cases[i].headers);
+		assert_int_equal(status_of(here, "POST", target, headers), cases[i].here);
+		assert_int_equal(status_of(elsewhere, "POST", target, headers), 401);
+		snprintf(headers, sizeof(headers), BEARER "%sContent-Length: 0\r\n",
+			 cases[i].headers);
+		assert_int_equal(status_of(elsewhere, "POST", target, headers), cases[i].elsewhere);
+	}
+	assert_int_equal(
+		status_of(here, "POST", target, TYPE "Host: evil.example\r\nContent-Length: 0\r\n"),
+		403);
+	assert_int_equal(here->fake.asked + elsewhere->fake.asked, 0);
+	fixture_stop(here);
+	fixture_stop(elsewhere);
+#undef TYPE
+}
+
+static void test_own_origin(void **state)
+{
+	static const struct {
+		const char *origin, *host;
+		bool own;
+	} cases[] = {
+		{"http://localhost:8381", "localhost:8381", true},
+		{"http://localhost:8381", "localhost", true},
+		{"http://localhost:8381", "localhost:80", false},
+		{"http://localhost:80", "localhost", false},
+		{"http://localhost:83811", "localhost", false},
+		{"http://localhost:83811", "localhost:8381", false},
+		{"http://[::1]:8381", "[::1]:8381", true},
+		{"http://[::1]:8381", "[::1]", true},
+		{"http://[::1]:8382", "[::1]", false},
+		{"http://localhost", "", false},
+		{"http://:8381", "", false},
+		{"http://localhost/", "localhost", false},
+		{"http://user@localhost", "localhost", false},
+	};
+	const struct admin_auth auth = {.checks_host = true, .port = 8381};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (admin_auth_origin_is_own(&auth, cases[i].origin, strlen(cases[i].origin),
+					     cases[i].host, strlen(cases[i].host)) != cases[i].own)
+			fail_msg("%s at %s", cases[i].origin, cases[i].host);
+	}
+}
+
 static void test_tokens(void **state)
 {
 	static const char *const good[] = {
@@ -280,7 +366,8 @@ int main(void)
 		cmocka_unit_test(test_matrix_elsewhere), cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_token_files),      cmocka_unit_test(test_no_start),
 		cmocka_unit_test(test_loopback_is_open), cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_unix_socket),
+		cmocka_unit_test(test_unix_socket),      cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_own_origin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

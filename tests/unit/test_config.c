@@ -98,7 +98,7 @@ static void test_everything_given(void **state)
 			 "    backoff: {first: 10m, factor: 1.5, max: 1h, jitter: equal}\n"
 			 "    hold: 0s\n"
 			 "    retry_after: {max: 5m, beyond: stop}\n"
-			 "    lease: 0s\n"
+			 "    lease: 500ms\n"
 			 "    key: {from: [\"header:X;part=2;sep=,\", json:/id], missing: reject, "
 			 "in_flight: "
 			 "refuse, fingerprint: {json-except: [/a, /b/0]}}\n"
@@ -121,7 +121,7 @@ static void test_everything_given(void **state)
 	assert_int_equal(p->policy.backoff.jitter, JITTER_EQUAL);
 	assert_int_equal(p->policy.hold, 0);
 	assert_int_equal(p->policy.beyond, BEYOND_STOP);
-	assert_int_equal(p->policy.lease, 0);
+	assert_int_equal(p->policy.lease, 500 * USEC_MS);
 	assert_int_equal(p->key_from_count, 2);
 	assert_int_equal(p->key_from[0].part, 2);
 	assert_int_equal(p->key_missing, KEY_MISSING_REJECT);
@@ -327,7 +327,7 @@ static void test_all_at_once(void **state)
 			    "with the first one included (budget.attempts)\n"
 			    "f:6:14: route /a is already that of provider b: write another one\n"
 			    "f:6:28: upstream is \"ftp://h\": write http://HOST or https://HOST\n"
-			    "f:6:39: gate is \"1\": write a mapping with any of by, ramp\n");
+			    "f:6:45: gate is \"1\": write a mapping with any of by, ramp\n");
 	free(problems);
 }
 

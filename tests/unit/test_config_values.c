@@ -54,6 +54,35 @@ static void test_units(void **state)
 	config_check(cases, sizeof(cases) / sizeof(cases[0]));
 }
 
+static void test_gate(void **state)
+{
+	static const struct config_case cases[] = {
+		{PROVIDER "    gate: {by: provider, ramp: 0ms}\n    breaker: {failures: 0}\n", ""},
+		{PROVIDER "    gate: {by: header:X-RateLimit-Bucket}\n", ""},
+		{PROVIDER "    gate: {by: tenant}\n",
+		 "f:5:16: gate.by is \"tenant\": write provider, or header:NAME such as "
+		 "header:Authorization\n"},
+		{PROVIDER "    gate: {by: \"header:\"}\n",
+		 "f:5:16: gate.by is \"header:\": write provider, or header:NAME such as "
+		 "header:Authorization\n"},
+		{PROVIDER "    gate: {by: [provider]}\n",
+		 "f:5:16: gate.by is a list: write provider, or header:NAME such as "
+		 "header:Authorization\n"},
+		{PROVIDER "    gate: {ramp: 5m}\n",
+		 "f:5:18: gate.ramp is \"5m\": write 0s to 60s\n"},
+		{PROVIDER "    breaker: {failures: -1, open: 0s, max: 2h}\n",
+		 "f:5:25: breaker.failures is \"-1\": write 0 to 100000 (in a row (not sent, time "
+		 "limits, resets, cut replies, 502, 503, 504) they stop the attempts; 0: never)\n"
+		 "f:5:35: breaker.open is \"0s\": write 1ms to 1h\n"
+		 "f:5:44: breaker.max is \"2h\": write 1ms to 1h\n"},
+		{PROVIDER "    breaker: {open: 90s}\n",
+		 "f:5:21: breaker.open is longer than breaker.max: write a larger max\n"},
+	};
+
+	(void)state;
+	config_check(cases, sizeof(cases) / sizeof(cases[0]));
+}
+
 static void test_attempts(void **state)
 {
 	static const struct config_case cases[] = {
@@ -385,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_backoff),   cmocka_unit_test(test_routes),
 		cmocka_unit_test(test_upstreams), cmocka_unit_test(test_listeners),
 		cmocka_unit_test(test_files),     cmocka_unit_test(test_together),
+		cmocka_unit_test(test_gate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,9 +297,9 @@ static void test_row_no_answer(void **state)
 		int status;
 	} rows[] = {
 		{FAULT_TIMEOUT, "unknown-outcome", 504}, {FAULT_IDLE, "unknown-outcome", 504},
-		{FAULT_TOTAL, "unknown-outcome", 504},	 {FAULT_RESET, "unknown-outcome", 502},
-		{FAULT_CLOSED, "unknown-outcome", 502},	 {FAULT_CUT, "unknown-outcome", 502},
-		{FAULT_CONNECT, "not-sent", 502},	 {FAULT_CONNECT_TIMEOUT, "not-sent", 504},
+		{FAULT_TOTAL, "unknown-outcome", 504},   {FAULT_RESET, "unknown-outcome", 502},
+		{FAULT_CLOSED, "unknown-outcome", 502},  {FAULT_CUT, "unknown-outcome", 502},
+		{FAULT_CONNECT, "not-sent", 502},        {FAULT_CONNECT_TIMEOUT, "not-sent", 504},
 		{FAULT_DEADLINE, "not-sent", 504},
 	};
 	struct desk k;

@@ -249,6 +249,31 @@ static void test_tick(void **state)
 	assert_problem(&k, "exhausted", 424, -1);
 }
 
+/* A delivery that meets a record never charged moves its retention, at most once an hour, and goes on. */
+static void test_seen(void **state)
+{
+	struct desk k;
+	struct op op;
+
+	(void)state;
+	desk_init(&k);
+	op_init(&op, &k.policy, k.d.incarnation, k.d.fingerprint, T0);
+	k.now = T0 + SEEN_EVERY;
+	k.d.answer_by = k.now + USEC_SEC;
+	meet(&k, &op);
+	assert_int_equal(k.act.write, WRITE_TICK);
+	assert_int_equal(k.d.proposal.delivered, k.now);
+	simple(&k, DELIVERY_EV_WRITTEN);
+	assert_int_equal(k.act.act, DELIVERY_ACT_GATE);
+
+	desk_init(&k);
+	k.now = T0 + SEEN_EVERY - 1;
+	k.d.answer_by = k.now + USEC_SEC;
+	meet(&k, &op);
+	assert_int_equal(k.act.act, DELIVERY_ACT_WRITE);
+	assert_int_equal(k.act.write, WRITE_CLAIM);
+}
+
 /* The delivery that made the last attempt gets the provider's word, not 424. */
 static void test_tick_of_own(void **state)
 {
@@ -509,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_poll_becomes_sender),
 		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_tick),
+		cmocka_unit_test(test_seen),
 		cmocka_unit_test(test_tick_of_own),
 		cmocka_unit_test(test_claim_refused),
 		cmocka_unit_test(test_other_credential),

@@ -99,10 +99,8 @@ static void test_in_a_row(void **state)
 		const struct gate_outcome *between;
 		enum gate_breaker state;
 	} rows[] = {
-		{&well, GATE_BREAKER_CLOSED},
-		{&fault_500, GATE_BREAKER_OPEN},
-		{&limited, GATE_BREAKER_OPEN},
-		{&our_fault, GATE_BREAKER_OPEN},
+		{&well, GATE_BREAKER_CLOSED},  {&fault_500, GATE_BREAKER_OPEN},
+		{&limited, GATE_BREAKER_OPEN}, {&our_fault, GATE_BREAKER_OPEN},
 		{NULL, GATE_BREAKER_OPEN}, /* released */
 	};
 
@@ -371,6 +369,22 @@ static void test_no_ramp(void **state)
 		take(&gate, T0 + S);
 }
 
+static void test_ramp_offset(void **state)
+{
+	static const struct {
+		int64_t before;
+		int step;
+	} rows[] = {{0, 0}, {1, 1}, {2, 1}, {3, 2}, {6, 2}, {7, 3}, {14, 3}, {15, 3}, {1000, 3}};
+	struct gate gate;
+
+	(void)state;
+	init(&gate, 8);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(gate_ramp_offset(&gate, rows[i].before), rows[i].step * RAMP);
+	gate_init(&gate, 8);
+	assert_int_equal(gate_ramp_offset(&gate, 1000), 0);
+}
+
 /* --- W37 ---------------------------------------------------------------------------------------- */
 
 struct outage_op {
@@ -492,6 +506,7 @@ int main(void)
 		cmocka_unit_test(test_ramp_life),
 		cmocka_unit_test(test_ramp_after_probe),
 		cmocka_unit_test(test_no_ramp),
+		cmocka_unit_test(test_ramp_offset),
 		cmocka_unit_test(test_w37),
 	};
 

@@ -14,7 +14,9 @@ static void put(struct ledger *ledger, const char *provider, uint64_t bucket, us
 		.name = {.provider = provider},
 		.now = T0,
 		.gate = {.bucket = bucket,
-			 .block = {.until = until, .probing = probing, .rate_limited = rate_limited}},
+			 .block = {.until = until,
+				   .probing = probing,
+				   .rate_limited = rate_limited}},
 	};
 
 	assert_int_equal(ask(ledger, &request), LEDGER_OK);
@@ -123,8 +125,9 @@ static void from_version_1(void **state)
 	int64_t number;
 	assert_int_equal(sqlite_db_number(db, "PRAGMA user_version", &number), SQLITE_OK);
 	assert_int_equal(number, 2);
-	assert_int_equal(sqlite_db_number(db, "SELECT value FROM meta WHERE name = 'mark'", &number),
-			 SQLITE_OK);
+	assert_int_equal(
+		sqlite_db_number(db, "SELECT value FROM meta WHERE name = 'mark'", &number),
+		SQLITE_OK);
 	assert_int_equal(number, 5);
 	sqlite3_close(db);
 }
