@@ -1,6 +1,7 @@
 # stint: `make` builds build/stint, `make test` tests it, `make help` lists the rest.
 #
-# Everything lands under build/$(MODE)/; SAN=address|undefined|thread is a mode of its own.
+# Everything lands under build/$(MODE)/; SAN=address|undefined|thread is a mode of its own, and so
+# is SAN=address,undefined, both in one build.
 
 VERSION := 0.1.0
 REVISION := $(or $(shell git rev-parse --short HEAD 2>/dev/null),unknown)
@@ -15,12 +16,13 @@ PYTEST_JOBS = 4
 # --- mode and flags ---------------------------------------------------------------------------
 
 SAN ?=
-ifeq ($(filter $(SAN),address undefined thread),)
+comma := ,
+ifeq ($(filter $(SAN),address undefined thread address$(comma)undefined),)
 ifneq ($(SAN),)
-$(error SAN is address, undefined or thread, not "$(SAN)")
+$(error SAN is address, undefined, thread or address$(comma)undefined, not "$(SAN)")
 endif
 endif
-MODE ?= $(if $(SAN),san-$(SAN),release)
+MODE ?= $(if $(SAN),san-$(subst $(comma),-,$(SAN)),release)
 
 B := build/$(MODE)
 BIN := $(if $(filter release,$(MODE)),build/stint,$(B)/stint)
@@ -36,7 +38,7 @@ HARDEN = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 else
 # The sanitizers' own instrumentation is what makes gcc 12 see uses before initialization.
 OPT = -O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -Wno-maybe-uninitialized
-OPT += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=all)
+OPT += $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all)
 HARDEN =
 endif
 
@@ -241,11 +243,12 @@ test-steps:
 test-long: deps deps-long ## sanitizers, long runs and many property steps, at most 45 minutes
 	+@STINT_PROPERTY_STEPS=$(LONG_PROPERTY_STEPS) $(RELEASE) test-long-steps
 
+MODE_OF = san-$$(echo $$m | tr , -)
 test-long-steps:
 	@$(RUN) start $(LONG_LIMIT)
-	+@for m in address undefined thread; do \
-		$(SUB) SAN=$$m MODE=san-$$m step-build || exit; \
-		for s in $(SUITES) e2e; do $(SUB) SAN=$$m MODE=san-$$m step-$$s || exit; done; \
+	+@for m in address,undefined thread; do \
+		$(SUB) SAN=$$m MODE=$(MODE_OF) step-build || exit; \
+		for s in $(SUITES) e2e; do $(SUB) SAN=$$m MODE=$(MODE_OF) step-$$s || exit; done; \
 	done
 	+@$(SUB) step-build
 	+@for s in property e2e-long; do $(SUB) step-$$s || exit; done
@@ -313,7 +316,7 @@ help: ## this list
 
 # --- Debian packages --------------------------------------------------------------------------
 
-DEPS_RUN := gcc libc6-dev make pkg-config libmicrohttpd-dev libcurl4-openssl-dev libuv1-dev \
+DEPS_RUN := ca-certificates gcc libc6-dev make pkg-config libmicrohttpd-dev libcurl4-openssl-dev libuv1-dev \
 	libsqlite3-dev libyaml-dev libjansson-dev libssl-dev python3 sqlite3 curl
 DEPS_TEST := $(DEPS_RUN) libcmocka-dev clang-format cppcheck python3-pytest python3-pytest-xdist \
 	openssl nginx-light procps iproute2

@@ -40,7 +40,10 @@ static char *fill(const char *pattern, const char *problem, const char *detail, 
 			*at++ = *pattern++;
 		}
 	}
-	*ret_len = text != NULL ? (size_t)(at - text) : 0;
+	if (text == NULL)
+		return NULL;
+	*at = '\0';
+	*ret_len = (size_t)(at - text);
 	return text;
 }
 

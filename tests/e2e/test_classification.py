@@ -1,4 +1,4 @@
-"""What a reply or a fault means: presets and rules, statuses that mislead, and both sides of sent."""
+"""What a reply or a fault means: presets and rules, misleading statuses, both sides of sent."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from raw_http import Headers, Reply, parallel
 from steps import End, Framing, Step, When, json_step
 from stint_harness import PORTS, Stint, merge, quick_provider
 
+# What may be added to a time limit; the sanitizers are slow.
+LATE = 0.05 if os.environ.get("STINT_MODE", "release") == "release" else 0.5
 EVENTS = [("Content-Type", "text/event-stream")]
 
 
@@ -129,8 +131,8 @@ def test_b10_exhausted_resources_by_the_providers_profile(
     provider.script(json_step(429, body), Step())
     from_provider(stint(provider=preset("google")).send(key="k"), 200)
     assert provider.count("k") == 2
-    rule = {"name": "spent", "when": {"status": 429, "json": {"/error/status": "RESOURCE_EXHAUSTED"}},
-            "class": "quota"}
+    rule = {"name": "spent", "class": "quota",
+            "when": {"status": 429, "json": {"/error/status": "RESOURCE_EXHAUSTED"}}}
     provider.script(json_step(429, body), key="ruled")
     reply = stint(provider={"rules": [rule]}).send(key="ruled")
     assert outcome(reply) == ("quota", "held", 1) and reply.stint["reason"] == "spent"
@@ -194,8 +196,7 @@ def test_b13_overloaded_on_both_paths(provider: Provider, stint: StartStint) -> 
     policy = merge(quick_provider(f"{provider.url}/base"), {
         **preset("anthropic"), "budget": {"attempts": 2}, "attempt": {"timeout": "2s"}})
     running = stint(top={"providers": {
-        "pay": None, "plain": {**policy, "route": "/plain"}, "stream": {**policy, "route": "/stream"},
-    }})
+        "pay": None, **{name: {**policy, "route": f"/{name}"} for name in ("plain", "stream")}}})
     last = b'{"type":"error","error":{"type":"overloaded_error","message":"2"}}'
 
     def run(index: int) -> Reply:
@@ -289,9 +290,10 @@ def test_b14_a_name_that_does_not_exist(stint: StartStint, keyed: bool) -> None:
 @contextlib.contextmanager
 def black_hole() -> Iterator[int]:
     """A port on which no connection is ever made: its backlog is full, so SYNs are dropped."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as all:
+    with contextlib.ExitStack() as opened:
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):
-            filler = all.enter_context(socket.socket())
+            filler = opened.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
@@ -324,7 +326,8 @@ def test_b15_tls_that_ends_after_the_request(stint: StartStint, end: End) -> Non
 
 def test_b15_a_certificate_of_nobody_is_not_sent(stint: StartStint) -> None:
     with self_signed() as (context, _), Provider(tls=context) as secure:
-        running = stint(upstream=secure.url, provider={"budget": {"attempts": 2}})
+        running = stint(upstream=secure.url, provider={
+            "budget": {"attempts": 2}, "attempt": {"connect": "5s"}})
         problem(running.send(key="k"), 502, "not-sent", "exhausted")
         assert secure.count() == 0
         assert {one["fault"] for one in running.operation("k")["history"]} == {"tls"}
@@ -335,7 +338,7 @@ def test_b15_a_deadline_before_the_connection(stint: StartStint, keyed: bool) ->
     with SilentListener() as listener:
         running = stint(
             upstream=f"https://127.0.0.1:{listener.port}",
-            provider={"attempt": {"connect": "5s", "least": "50ms"}})
+            provider={"attempt": {"connect": "5s", "least": "50ms"}, "tls": {"verify": False}})
         waits = []
         for key in ("a", "b", "c", "d"):
             started = time.monotonic()
@@ -347,7 +350,7 @@ def test_b15_a_deadline_before_the_connection(stint: StartStint, keyed: bool) ->
                 record = running.operation(key)
                 assert (record["attempts"], record["effect"], record["state"]) == (
                     1, "none", "ready")
-        assert 0.25 <= min(waits) < 0.35, "a busy machine adds to the others"
+        assert 0.25 <= min(waits) < 0.3 + LATE, "a busy machine adds to the others"
         assert running.operations("?state=unknown") == []
 
 
@@ -422,3 +425,19 @@ def test_a_refusal_in_the_providers_own_words(provider: Provider, stint: StartSt
     assert provider.count("k") == 1
     unreachable = stint(upstream=f"http://127.0.0.1:{PORTS.take()}", provider=preset("slack"))
     assert unreachable.send().json() == {"ok": False, "error": "not-sent"}
+
+
+def test_a_refusal_keeps_its_status_where_the_dialect_names_none(
+    provider: Provider, stint: StartStint
+) -> None:
+    provider.script(json_step(429, "{}"))
+    running = stint(provider=preset("stripe"))
+    early = running.send(key="k", headers=[("Stint-Attempts", "many")])
+    from_provider(running.send(key="k"), 429)
+    late = running.send(key="k")
+    for reply, status, code in ((early, 400, "hint-invalid"), (late, 424, "exhausted")):
+        assert (reply.status, reply.stint["made"]) == (status, True)
+        assert reply.header("Content-Type") == "application/json"
+        error = reply.json()["error"]
+        assert (error["type"], error["code"]) == ("api_error", code) and error["message"]
+    assert late.header("Stripe-Should-Retry") == "false"

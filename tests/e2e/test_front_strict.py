@@ -5,6 +5,7 @@ libmicrohttpd 0.9.75 answers 200 to most of these by itself (measured); nginx re
 
 from __future__ import annotations
 
+import subprocess
 import time
 
 import pytest
@@ -12,6 +13,13 @@ from checks import from_provider, untouched
 from conftest import StartStint
 from provider import Provider
 from raw_http import Client, Cut, encode
+
+# From 1.0 on the library itself refuses some of what the front would: an unknown coding with 400
+# instead of 501, a NUL in the target by closing without a word.
+LIBRARY = subprocess.run(
+    ["pkg-config", "--modversion", "libmicrohttpd"], capture_output=True, text=True, check=True
+).stdout.strip()
+LIBRARY_IS_STRICT = int(LIBRARY.split(".")[0]) >= 1
 
 HEAD = b"POST /pay/x HTTP/1.1\r\n"
 HOST = b"Host: stint.test\r\n"
@@ -110,7 +118,8 @@ def test_malformed(provider: Provider, stint: StartStint, name: str) -> None:
     # What libmicrohttpd itself refuses may carry a status of its own, all of them 4xx or 505.
     own = (404, 405) if name in ("asterisk target", "CONNECT", "no leading slash") else ()
     own += (413,) if name == "overflowing length" else ()
-    refused(running.port, BAD[name], (400, 501, 505, *own), name in MAY_BE_SILENT,
+    silent = name in MAY_BE_SILENT or (LIBRARY_IS_STRICT and name == "NUL in the target")
+    refused(running.port, BAD[name], (400, 501, 505, *own), silent,
             name in LIBRARY_REFUSES)
     untouched(running, provider)
 
@@ -119,7 +128,8 @@ def test_malformed(provider: Provider, stint: StartStint, name: str) -> None:
 def test_unknown_transfer_coding(provider: Provider, stint: StartStint, name: str) -> None:
     running = stint()
     request = HEAD + HOST + KEY + b"Transfer-Encoding: %s\r\n\r\n" % UNKNOWN_CODING[name] + CHUNKS
-    refused(running.port, request, (501,) if name != "identity" else (400, 501))
+    loose = name == "identity" or LIBRARY_IS_STRICT
+    refused(running.port, request, (400, 501) if loose else (501,))
     untouched(running, provider)
 
 

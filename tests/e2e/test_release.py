@@ -454,3 +454,21 @@ def test_replies_without_a_key_count(provider: Provider, stint: StartStint) -> N
     paused(running.send(headers=BAD))
     paused(running.send("GET", headers=BAD))
     assert provider.count() == 5
+
+
+def test_a_pause_meets_a_delivery_between_attempts(provider: Provider, stint: StartStint) -> None:
+    """It is not sent again with that credential, and the caller gets the provider's last word."""
+    provider.script(json_step(503, '{"busy":true}'), key="a")
+    provider.script(json_step(401, "{}"), key="b")
+    running = stint(provider={**HONOURS, "auth": {"pause_after": 1},
+                              "backoff": {"first": "700ms", "max": "700ms", "jitter": "none"}})
+    replies: list[Reply] = []
+    caller = threading.Thread(target=lambda: replies.append(running.send(key="a", headers=BAD)))
+    caller.start()
+    provider.wait_for(1)
+    from_provider(running.send(key="b", headers=BAD), 401)
+    caller.join()
+    from_provider(replies[0], 503, b'{"busy":true}')
+    assert retry_after(replies[0]) in (59, 60)
+    assert replies[0].stint["state"] == "ready"
+    charged(running, provider, "a", 1)

@@ -76,7 +76,8 @@ def test_b01_fractional_seconds(provider: Provider, stint: StartStint) -> None:
 
 
 def test_b01_what_is_no_number_is_no_advice(provider: Provider, stint: StartStint) -> None:
-    values = ["inf", "nan", "1e10000", "1,5", "5s", "0x5", "5\xb2", "", "-inf", "1.5.5", "+5", "soon"]
+    values = ["inf", "nan", "1e10000", "1,5", "5s", "0x5", "5\xb2", "", "-inf", "1.5.5", "+5",
+              "soon"]
     row = Row(provider, stint, len(values))
     for index, value in enumerate(values):
         provider.script(

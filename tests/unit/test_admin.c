@@ -798,8 +798,8 @@ static void test_providers(void **state)
 	assert_number(json_object_get(pay, "breaker"), "failures", 0);
 	assert_number(json_object_get(pay, "breaker"), "gates", 1);
 	assert_number(json_object_get(pay, "breaker"), "gates_open", 0);
-	assert_true(json_real_value(json_object_get(json_object_get(pay, "breaker"),
-						    "open_seconds")) == 0);
+	assert_true(json_real_value(
+			    json_object_get(json_object_get(pay, "breaker"), "open_seconds")) == 0);
 	mail = json_array_get(list, 1);
 	assert_text(mail, "mode", "off");
 	assert_text(json_object_get(mail, "route"), "host", "mail.internal");

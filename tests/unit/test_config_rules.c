@@ -360,7 +360,7 @@ static void test_answers(void **state)
 		 "characters\n"},
 		{PROVIDER "    refusal: {status: 100}\n",
 		 "f:5:23: refusal.status is \"100\": write 200 to 599 (what a refusal looks like, "
-		 "for an SDK that retries any other status)\n"},
+		 "for an SDK that retries other statuses; absent: its own)\n"},
 		{PROVIDER "    refusal: {status: 204, body: x}\n",
 		 "f:5:23: a reply with status 204 has no body: write another status, or leave "
 		 "refusal.body out\n"},
