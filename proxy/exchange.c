@@ -14,8 +14,6 @@
 #include "proxy/log.h"
 #include "proxy/pending.h"
 
-#define CONTAINER(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-
 usec_t exchange_now(const struct exchange *x)
 {
 	return wall_clock_now(&x->worker->app->clock);
@@ -106,7 +104,7 @@ void exchange_maybe_free(struct exchange *x)
 	uv_close((uv_handle_t *)&x->timer, on_closed);
 }
 
-static void end(struct exchange *x)
+void exchange_end(struct exchange *x)
 {
 	x->ended = true;
 	x->wake_at = USEC_MAX;
@@ -126,147 +124,6 @@ static void end(struct exchange *x)
 		exchange_count_result(x, RESULT_GONE);
 	}
 	exchange_maybe_free(x);
-}
-
-/* --- gate --------------------------------------------------------------------------------------- */
-
-static void release(struct exchange *x)
-{
-	if (x->ticket == 0)
-		return;
-	provider_release(x->provider, x->ticket, exchange_now(x));
-	x->ticket = 0;
-}
-
-/* Leaves the queue; a slot granted in the same moment goes back. */
-static void leave_queue(struct exchange *x)
-{
-	uint64_t ticket;
-
-	if (!x->gate_out)
-		return;
-	ticket = provider_forget(x->provider, &x->gate);
-	if (ticket != 0)
-		provider_release(x->provider, ticket, exchange_now(x));
-	if (!x->gate.granted)
-		x->gate_out = false;
-}
-
-static void gate_event(struct exchange *x, const struct gate_answer *answer,
-		       uint8_t token[OP_TOKEN_LEN], struct delivery_event *ret_event)
-{
-	ret_event->now = exchange_now(x);
-	if (answer->why == GATE_OPEN) {
-		x->ticket = answer->ticket;
-		worker_random(x->worker, token, OP_TOKEN_LEN);
-		ret_event->kind = DELIVERY_EV_GATE_OPEN;
-		ret_event->token = token;
-		return;
-	}
-	ret_event->kind = DELIVERY_EV_GATE_CLOSED;
-	ret_event->until = answer->until;
-	ret_event->rate_limited = answer->rate_limited;
-}
-
-/* A slot was granted, or a block woke the queue empty-handed: then the gate is asked anew. */
-static void on_grant(struct loop_task *task)
-{
-	struct exchange *x =
-		CONTAINER(CONTAINER(task, struct gate_waiter, task), struct exchange, gate);
-	struct gate_answer answer = {.why = GATE_OPEN};
-	struct delivery_event event = {0};
-	uint8_t token[OP_TOKEN_LEN];
-	uint64_t ticket = provider_forget(x->provider, &x->gate);
-
-	x->gate_out = false;
-	if (x->ended || x->delivery.phase != DELIVERY_QUEUE) {
-		if (ticket != 0)
-			provider_release(x->provider, ticket, exchange_now(x));
-		exchange_maybe_free(x);
-		return;
-	}
-	if (ticket == 0) {
-		exchange_simple_event(x, DELIVERY_EV_TIMER);
-		return;
-	}
-	answer.ticket = ticket;
-	gate_event(x, &answer, token, &event);
-	exchange_event(x, &event);
-}
-
-/* --- joining ------------------------------------------------------------------------------------ */
-
-static void enter(struct exchange *x);
-
-/* What is held for a refused credential goes on with another one, and only its owner in the table of
- * live operations may start anything. */
-static bool brings_credential(struct exchange *x, const struct op *op)
-{
-	if (op->state != OP_HELD || op->class != CLASS_AUTH)
-		return false;
-	exchange_set_credential(x);
-	return x->delivery.has_credential &&
-	       memcmp(x->delivery.credential, op->credential, OP_CREDENTIAL_LEN) != 0;
-}
-
-static void on_owner_left(struct loop_task *task)
-{
-	struct exchange *x =
-		CONTAINER(CONTAINER(task, struct live_waiter, task), struct exchange, waiter);
-	struct live_result *result = x->waiter.result;
-	struct delivery_event event = {.kind = DELIVERY_EV_RECORD};
-
-	x->waiter_out = false;
-	x->waiter.result = NULL;
-	if (x->ended) {
-		live_result_unref(result);
-		exchange_maybe_free(x);
-		return;
-	}
-	if (result == NULL) {
-		enter(x);
-		return;
-	}
-	if (brings_credential(x, &result->op)) {
-		live_result_unref(result);
-		enter(x);
-		return;
-	}
-	ledger_reply_unref(x->stored_reply);
-	x->stored_reply = result->reply != NULL ? ledger_reply_ref(result->reply) : NULL;
-	event.now = exchange_now(x);
-	event.op = &result->op;
-	exchange_event(x, &event);
-	live_result_unref(result);
-}
-
-/* Enters the table of live operations: as the one that works on it, or as one that joins. */
-static void enter(struct exchange *x)
-{
-	struct delivery_event event = {.kind = DELIVERY_EV_START};
-	bool join = x->provider->config->policy.in_flight == IN_FLIGHT_JOIN;
-	bool same = true, known = false;
-	struct op op;
-
-	x->waiter.loop = &x->worker->loop;
-	x->waiter.task.run = on_owner_left;
-	switch (live_enter(x->worker->app->live, &x->name, x->delivery.fingerprint, &x->waiter,
-			   join, &x->entry, &same, &known, &op)) {
-	case LIVE_OWNER:
-		break;
-	case LIVE_BUSY:
-		event.kind = DELIVERY_EV_BUSY;
-		event.same = same;
-		event.op = known ? &op : NULL;
-		x->waiter_out = same && join;
-		break;
-	case LIVE_MEMORY:
-		exchange_answer_problem(x, "ledger-away", 503, BUSY_RETRY_AFTER, "out of memory");
-		end(x);
-		return;
-	}
-	event.now = exchange_now(x);
-	exchange_event(x, &event);
 }
 
 /* --- the machine -------------------------------------------------------------------------------- */
@@ -293,48 +150,10 @@ static void leave_last_action(struct exchange *x, enum delivery_act act)
 		return;
 	x->wake_at = USEC_MAX;
 	if (act != DELIVERY_ACT_WAIT)
-		leave_queue(x);
-	if (x->waiter_out && act != DELIVERY_ACT_JOIN &&
-	    live_forget(x->worker->app->live, &x->waiter))
-		x->waiter_out = false;
+		exchange_gate_leave(x);
+	if (act != DELIVERY_ACT_JOIN)
+		exchange_join_leave(x);
 	note_waiting(x, act == DELIVERY_ACT_WAIT || act == DELIVERY_ACT_JOIN);
-}
-
-/* Asks the gate; `event` is the answer. */
-static void ask_gate(struct exchange *x, uint8_t token[OP_TOKEN_LEN], struct delivery_event *event)
-{
-	struct gate_answer answer;
-
-	if (x->gate_out) {
-		/* An earlier grant's task is still on its way; it will be the answer. */
-		memset(&answer, 0, sizeof(answer));
-		answer.why = GATE_CONCURRENCY;
-		answer.until = USEC_MAX;
-	} else {
-		x->gate.loop = &x->worker->loop;
-		x->gate.task.run = on_grant;
-		x->gate.bucket = provider_bucket(x->provider, x->request->headers.items,
-						 x->request->headers.count);
-		answer = provider_enter(x->provider, &x->gate, exchange_now(x));
-		x->gate_out = answer.why != GATE_OPEN && answer.until == USEC_MAX;
-	}
-	gate_event(x, &answer, token, event);
-}
-
-/* The credential is paused. To the machine that is a closed gate, so that the record is looked at (and
- * an answer that it has given out) or the intent recorded; where that is done and nothing was sent,
- * the delivery ends here. Whether `event` is the next one. */
-static bool refuse_credential(struct exchange *x, struct delivery_event *event)
-{
-	if (x->delivery.started == 0 && (!x->keyed || x->delivery.have_op)) {
-		exchange_auth_refuse(x);
-		end(x);
-		return false;
-	}
-	event->kind = DELIVERY_EV_GATE_CLOSED;
-	event->now = exchange_now(x);
-	event->until = usec_add(event->now, AUTH_PAUSE_TIME);
-	return true;
 }
 
 /* Writes that no ledger needs: those of requests that are not recorded. */
@@ -352,7 +171,7 @@ static bool perform(struct exchange *x, const struct delivery_action *act,
 {
 	leave_last_action(x, act->act);
 	if (act->release)
-		release(x);
+		exchange_gate_release(x);
 	if (act->answer != ANSWER_NONE && !x->answered) {
 		x->answered = true;
 		exchange_answer(x, act);
@@ -362,10 +181,7 @@ static bool perform(struct exchange *x, const struct delivery_action *act,
 	case DELIVERY_ACT_NONE:
 		return false;
 	case DELIVERY_ACT_GATE:
-		if (!exchange_auth_may_start(x))
-			return refuse_credential(x, event);
-		ask_gate(x, token, event);
-		return true;
+		return exchange_gate_ask(x, token, event);
 	case DELIVERY_ACT_READ:
 		exchange_read(x);
 		wait_until(x, act->until);
@@ -392,7 +208,7 @@ static bool perform(struct exchange *x, const struct delivery_action *act,
 		exchange_cancel(x, FAULT_CALLER);
 		return false;
 	case DELIVERY_ACT_END:
-		end(x);
+		exchange_end(x);
 		return false;
 	}
 	return false;
@@ -464,7 +280,8 @@ static bool store_is_full(const struct exchange *x)
  * not refused for its form. */
 static double sdk_number(const struct front_request *request, const char *name)
 {
-	const struct header_view *line = name != NULL ? headers_find(&request->headers, name) : NULL;
+	const struct header_view *line =
+		name != NULL ? headers_find(&request->headers, name) : NULL;
 	char *end;
 	double value;
 
@@ -568,12 +385,12 @@ void exchange_start(struct front_request *request)
 		if (x->worker->draining)
 			x->delivery.draining = true;
 		if (x->keyed)
-			enter(x);
+			exchange_join_enter(x);
 		else
 			exchange_simple_event(x, DELIVERY_EV_START);
 		return;
 	}
-	end(x);
+	exchange_end(x);
 }
 
 void exchange_drain_all(struct worker *worker)

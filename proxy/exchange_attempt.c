@@ -269,8 +269,8 @@ static void judge_head(struct exchange *x, struct send *s)
 	s->inspecting = rules_need_body(rules, &facts) && !is_event_stream(s) &&
 			s->attempt.buffer_len <= rules->inspect_max;
 	classify(&facts, rules, &verdict);
-	s->would_end = !s->inspecting && delivery_would_end(&x->delivery, &verdict,
-							    exchange_now(x), s->random);
+	s->would_end = !s->inspecting &&
+		       delivery_would_end(&x->delivery, &verdict, exchange_now(x), s->random);
 }
 
 static void on_head(struct attempt *attempt)

@@ -90,6 +90,26 @@ void exchange_maybe_free(struct exchange *x);
 usec_t exchange_now(const struct exchange *x); /* ledger time */
 usec_t exchange_boot_at(const struct exchange *x, usec_t wall);
 
+/* Ends it for the machine: leaves the live table; what is still on its way ends by itself. */
+void exchange_end(struct exchange *x);
+
+/* The struct that holds `member` at ptr. */
+#define EXCHANGE_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* exchange_gate.c */
+/* Asks for a slot. Whether `ret_event` is the next event; `token` has the bytes that it points to. */
+bool exchange_gate_ask(struct exchange *x, uint8_t token[OP_TOKEN_LEN],
+		       struct delivery_event *ret_event);
+/* Leaves the queue; a slot granted in the same moment goes back. */
+void exchange_gate_leave(struct exchange *x);
+/* Gives the slot back, without an outcome. */
+void exchange_gate_release(struct exchange *x);
+
+/* exchange_join.c */
+/* Enters the table of live operations: as the one that works on it, or as one that joins. */
+void exchange_join_enter(struct exchange *x);
+void exchange_join_leave(struct exchange *x);
+
 /* exchange_key.c: what the request is an operation of. Returns NULL, or the problem's name with
  * ret_detail (at least 256 bytes). */
 const char *exchange_identify(struct exchange *x, char *ret_detail);

@@ -217,8 +217,7 @@ static void prepare_problem(struct front_private *p, const struct front_refusal 
 	answer.headers = &headers;
 	answer.text = refusal_write(request->provider != NULL ? request->provider->config : NULL,
 				    &problem, &headers, &answer.status, &answer.text_len);
-	if (answer.text == NULL ||
-	    headers_add_text(&headers, "Stint", "made") != HEADERS_OK ||
+	if (answer.text == NULL || headers_add_text(&headers, "Stint", "made") != HEADERS_OK ||
 	    (answer.status == 503 &&
 	     headers_add_text(&headers, "Retry-After", "1") != HEADERS_OK)) {
 		free(answer.text);
