@@ -78,6 +78,7 @@ pure_only = $(shell for f in $(1); do head -n 5 $$f | grep -q pure-test && echo 
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
 PROPERTY_SRC := $(call with_main,tests/property/*.c)
 FAULT_SRC := $(call with_main,tests/fault/*.c)
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 SCENARIO_SRC := $(sort $(wildcard tests/scenario/*.c))
 PROGRAM_SRC := $(UNIT_SRC) $(PROPERTY_SRC) $(FAULT_SRC)
 PURE_TEST_SRC := $(call pure_only,$(PROGRAM_SRC))
@@ -89,10 +90,11 @@ fault_helpers := $(filter-out $(FAULT_SRC),$(wildcard tests/fault/*.c))
 UNIT := $(UNIT_SRC:tests/unit/%.c=$(B)/tests/%)
 PROPERTY := $(PROPERTY_SRC:tests/%.c=$(B)/tests/%)
 FAULT := $(FAULT_SRC:tests/%.c=$(B)/tests/%)
+REPLAY := $(FUZZ_SRC:tests/%.c=$(B)/tests/%)
 SCENARIO := $(if $(SCENARIO_SRC),$(B)/tests/scenario)
 SCENARIOS := $(sort $(wildcard tests/scenario/*.scn))
 TEST_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/unit/*.c tests/property/*.c \
-	tests/fault/*.c tests/scenario/*.c))
+	tests/fault/*.c tests/scenario/*.c tests/fuzz/*.c tests/bench/bench_classify.c))
 
 E2E := $(filter-out tests/e2e/test_long_%,$(sort $(wildcard tests/e2e/test_*.py)))
 E2E_LONG := $(sort $(wildcard tests/e2e/test_long_*.py))
@@ -187,6 +189,16 @@ $(SCENARIO): $(SCENARIO_SRC:%.c=$(B)/obj/%.o) $(PURE)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
 
+# The fuzz targets as programs that replay their kept corpus.
+$(B)/obj/tests/fuzz/%.o: private ALL_CPPFLAGS += -DFUZZ_REPLAY
+$(REPLAY): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(PURE)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^
+
+$(B)/tests/bench/bench_classify: $(B)/obj/tests/bench/bench_classify.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
 # --- testing ----------------------------------------------------------------------------------
 
 # Each step-% target runs one suite and records its counts; tests/run.sh adds them up. A failing
@@ -195,7 +207,7 @@ RUN := MODE=$(MODE) tests/run.sh
 SUB = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 RELEASE = $(SUB) SAN= MODE=release
 PYTEST := $(PYTHON) -m pytest -q -n $(PYTEST_JOBS) -p no:cacheprovider
-SUITES := unit property scenario fault
+SUITES := unit property scenario fault replay
 TEST_LIMIT := 880
 LONG_LIMIT := 2640
 LONG_PROPERTY_STEPS := 1000000
@@ -210,6 +222,7 @@ programs-unit: $(UNIT)
 programs-property: $(PROPERTY)
 programs-scenario: $(SCENARIO)
 programs-fault: $(FAULT)
+programs-replay: $(REPLAY)
 
 step-build:
 	@echo "building $(MODE)"
@@ -218,6 +231,7 @@ step-build:
 step-unit: SUITE_RUN = programs unit $(UNIT)
 step-property: SUITE_RUN = programs property $(PROPERTY)
 step-fault: SUITE_RUN = programs fault $(FAULT)
+step-replay: SUITE_RUN = programs replay $(REPLAY)
 step-scenario: SUITE_RUN = $(if $(SCENARIO),program scenario scenario $(SCENARIO) $(SCENARIOS))
 $(SUITES:%=step-%): step-%:
 	+@$(RUN) build $* $(SUB) -s -k programs-$*
@@ -286,14 +300,28 @@ check-config: $(if $(wildcard proxy/main.c),$(BIN))
 
 # --- running ----------------------------------------------------------------------------------
 
-.PHONY: run bench install clean format help deps deps-run deps-test deps-long deps-bench
+.PHONY: run bench fuzz install clean format help deps deps-run deps-test deps-long deps-bench deps-fuzz
 run: deps-run ## build, and run a demonstration with a scripted provider
 	+@$(RELEASE) build/stint
 	@exec tests/run-demo.sh
 
-bench: deps-bench ## compare with nginx on this machine
-	+@$(RELEASE) build/stint
-	@exec $(PYTHON) tests/bench/bench.py
+bench: deps-bench ## compare with nginx and other yardsticks on this machine
+	+@$(RELEASE) build/stint build/release/tests/bench/bench_classify
+	@build/release/tests/bench/bench_classify; rc=$$?; \
+		$(PYTHON) tests/bench/bench.py && exit $$rc
+
+# What a campaign finds stays below build/fuzz; what is worth keeping is copied into the corpus.
+FUZZ_SECONDS := 60
+FUZZ_CLANG := clang -g -O1 -std=c11 -D_GNU_SOURCE -I. \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+fuzz: deps-fuzz ## fuzz what reads replies with clang's libFuzzer, FUZZ_SECONDS for each target
+	@set -e; for t in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do \
+		mkdir -p build/fuzz/$$t; \
+		$(FUZZ_CLANG) -o build/fuzz/fuzz_$$t tests/fuzz/fuzz_$$t.c $(wildcard classify/*.c); \
+		build/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 \
+			-print_final_stats=1 -artifact_prefix=build/fuzz/$$t- \
+			build/fuzz/$$t tests/fuzz/corpus/$$t; \
+	done
 
 install: build/stint ## install under $(DESTDIR)$(PREFIX)
 	install -D -m 755 build/stint $(DESTDIR)$(PREFIX)/bin/stint
@@ -333,3 +361,5 @@ deps-long:
 	@tests/deps.sh $(DEPS_LONG)
 deps-bench:
 	@tests/deps.sh $(DEPS_BENCH)
+deps-fuzz:
+	@tests/deps.sh $(DEPS_RUN) clang

@@ -30,6 +30,12 @@ static bool take(struct scan *scan, char c)
 	return true;
 }
 
+/* What stands for itself in a string and is one byte: nearly all there is. */
+static bool is_plain(char c)
+{
+	return (unsigned char)c >= 0x20 && (unsigned char)c < 0x80 && c != '"' && c != '\\';
+}
+
 /* A string in its quotes; says where its characters stand. */
 static bool scan_string(struct scan *scan, const char **ret_text, size_t *ret_len)
 {
@@ -40,7 +46,11 @@ static bool scan_string(struct scan *scan, const char **ret_text, size_t *ret_le
 	if (!take(scan, '"'))
 		return false;
 	start = scan->at;
-	while (scan->at < scan->end && *scan->at != '"') {
+	for (;;) {
+		while (scan->at < scan->end && is_plain(*scan->at))
+			scan->at++;
+		if (scan->at == scan->end || *scan->at == '"')
+			break;
 		if (*scan->at == '\\') {
 			if (!json_text_escape(scan->at + 1, scan->end, &scan->at, &code))
 				return false;

@@ -73,6 +73,24 @@ static bool value_holds(const struct rule_header *header, const char *text, size
 	return false;
 }
 
+/* A set of header names by length and first letter, as bits: what is not in it is not there, so that
+ * most rules need not look through the headers. */
+static uint64_t name_bit(const char *name, size_t len)
+{
+	unsigned char first = len > 0 ? (unsigned char)text_lower(name[0]) : 0;
+
+	return UINT64_C(1) << ((len * 5 + first) % 64);
+}
+
+static uint64_t names_of(const struct facts *facts)
+{
+	uint64_t names = 0;
+
+	for (size_t i = 0; i < facts->header_count; i++)
+		names |= name_bit(facts->headers[i].name, facts->headers[i].name_len);
+	return names;
+}
+
 static bool header_holds(const struct rule_header *header, const struct facts *facts)
 {
 	bool there = false;
@@ -117,8 +135,8 @@ bool rules_body_whole(const struct ruleset *rules, const struct facts *facts)
 	       facts->body_len <= rules->inspect_max;
 }
 
-/* Every condition but those on the body. */
-static bool head_holds(const struct rule *rule, const struct facts *facts)
+/* Every condition but those on the body; `names` is names_of() the facts. */
+static bool head_holds(const struct rule *rule, const struct facts *facts, uint64_t names)
 {
 	if (!table_pair_legal(rule->class, rule->effect))
 		return false;
@@ -128,7 +146,10 @@ static bool head_holds(const struct rule *rule, const struct facts *facts)
 	    !method_holds(rule, facts->method) || !path_holds(rule->path, facts->path))
 		return false;
 	for (size_t i = 0; i < rule->header_count; i++) {
-		if (!header_holds(&rule->headers[i], facts))
+		const char *name = rule->headers[i].name;
+
+		if ((names & name_bit(name, strlen(name))) == 0 ||
+		    !header_holds(&rule->headers[i], facts))
 			return false;
 	}
 	return true;
@@ -150,10 +171,13 @@ static bool body_holds(const struct ruleset *rules, const struct rule *rule,
 
 const struct rule *rules_match(const struct ruleset *rules, const struct facts *facts)
 {
+	uint64_t names;
+
 	if (rules == NULL)
 		return NULL;
+	names = names_of(facts);
 	for (size_t i = 0; i < rules->count; i++) {
-		if (head_holds(&rules->rules[i], facts) &&
+		if (head_holds(&rules->rules[i], facts, names) &&
 		    body_holds(rules, &rules->rules[i], facts))
 			return &rules->rules[i];
 	}
@@ -176,11 +200,13 @@ static bool body_advises(const struct ruleset *rules, enum outcome_class class,
 bool rules_need_body(const struct ruleset *rules, const struct facts *facts)
 {
 	struct advice advice;
+	uint64_t names;
 
 	if (rules == NULL || !inspects(rules, facts->status))
 		return false;
+	names = names_of(facts);
 	for (size_t i = 0; i < rules->count; i++) {
-		if (!head_holds(&rules->rules[i], facts))
+		if (!head_holds(&rules->rules[i], facts, names))
 			continue;
 		if (rules->rules[i].json_count > 0)
 			return true;

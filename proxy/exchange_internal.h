@@ -140,8 +140,20 @@ void exchange_void_later(struct exchange *x);
 /* exchange_attempt.c */
 void exchange_send(struct exchange *x, const struct delivery_action *act);
 void exchange_cancel(struct exchange *x, enum fault fault);
-void exchange_reply_paused(struct exchange *x);
 void exchange_send_free(struct exchange *x);
+/* What is known of the attempt by now. */
+void exchange_facts(const struct exchange *x, const struct send *s, struct facts *ret_facts);
+
+/* exchange_reply.c */
+void exchange_reply_head(struct attempt *attempt);
+void exchange_reply_body(struct attempt *attempt);
+/* The reply has paused for long enough to stream. */
+void exchange_reply_paused(struct exchange *x);
+/* Moves the complete reply out of the attempt; of a stream, which is still being read, a copy. */
+void exchange_reply_keep(struct exchange *x, struct send *s);
+void exchange_reply_remote_id(const struct exchange *x, const struct send *s,
+			      char ret_id[OP_KEY_MAX + 1]);
+/* Nobody reads the stream any more. */
 void exchange_stream_dropped(struct exchange *x);
 /* The front's pull of a streamed reply (front.h). */
 ssize_t exchange_pull(struct front_request *request, char *buffer, size_t max);

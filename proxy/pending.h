@@ -9,7 +9,8 @@
 #include "proxy/update.h"
 
 #define PENDING_MAX 10000
-#define PENDING_REPLIES_MAX ((size_t)32 << 20) /* bytes; beyond it the outcome is kept without its reply */
+#define PENDING_REPLIES_MAX                                                                        \
+	((size_t)32 << 20) /* bytes; beyond it the outcome is kept without its reply */
 #define PENDING_RETRY_MS 250
 
 struct pending;
