@@ -10,6 +10,9 @@
  *  JOIN (another delivery      +--> answered from the record, or TICK (time ended it)
  *  of this process runs)
  *
+ * The file is long because the machine is one subject: its transitions call each other, and a reader
+ * follows them best in one place. What is answered is in delivery_answer.c.
+ *
  * Failure modes: the store away before the claim answers 503 and nothing is sent; a claim whose
  * word comes too late is taken back (VOID); a settle that cannot be written stays with the shell
  * and nothing more is started; a caller that leaves starts nothing new. */

@@ -6,8 +6,7 @@
 #include "classify/classify.h"
 #include "classify/table.h"
 
-static void set_facts(const struct provider_config *provider, const struct explain_input *input,
-		      struct facts *ret_facts)
+static void set_facts(const struct explain_input *input, struct facts *ret_facts)
 {
 	*ret_facts = (struct facts){
 		.method = input->method,
@@ -19,8 +18,6 @@ static void set_facts(const struct provider_config *provider, const struct expla
 		.header_count = input->headers.count,
 		.body = input->body,
 		.body_len = input->body_len,
-		/* Of a reply that may be followed by another attempt more is not kept. */
-		.body_truncated = input->body_len > provider->retain_body,
 		.received_wall = input->now,
 	};
 }
@@ -156,19 +153,23 @@ bool explain(const struct provider_config *provider, const struct explain_input 
 	struct explanation *e = ret_explanation;
 	const struct policy *policy = &provider->policy;
 	struct verdict verdict;
+	bool needed;
 
 	*e = (struct explanation){.provider = provider, .input = input};
-	set_facts(provider, input, &e->facts);
+	set_facts(input, &e->facts);
 	classify(&e->facts, &provider->ruleset, &verdict);
 	e->rule = rules_match(&provider->ruleset, &e->facts);
 	if (e->rule != NULL)
 		e->rule_number = (size_t)(e->rule - provider->ruleset.rules) + 1;
-	e->body_unread = rules_need_body(&provider->ruleset, &e->facts) && input->body_len > 0 &&
-			 !rules_body_whole(&provider->ruleset, &e->facts);
+	needed = rules_need_body(&provider->ruleset, &e->facts);
+	e->body_unread = needed && !rules_body_whole(&provider->ruleset, &e->facts);
 	if (!deliver(provider, input, &verdict, e))
 		return false;
 	read_advice(provider, &e->facts, e);
 	tell_gate(provider, &verdict, input->now, e);
+	/* Of a reply that is not passed on as it comes no more is kept, unless it is looked into. */
+	e->dropped =
+		e->held && input->body_len > provider->retain_body && (!needed || e->body_unread);
 	e->settles = e->delivery.ledgered;
 	e->safety = e->delivery.repeat;
 	e->repeats = e->op.state == OP_READY;

@@ -30,7 +30,8 @@ struct explanation {
 	struct verdict verdict;  /* as settled */
 	const struct rule *rule; /* of the provider; NULL: the default table decided */
 	size_t rule_number;      /* from 1 */
-	bool body_unread; /* a rule or the advice asks for a body that is too long to be looked into */
+	bool body_unread; /* a rule or the advice asks for a body that is over inspect.body */
+	bool dropped; /* the body is over retain.body, and was read while it might be repeated */
 	struct advice advice;
 	usec_t advice_used; /* within the cap; -1: none */
 	bool advice_capped;
@@ -60,7 +61,6 @@ bool explain(const struct provider_config *provider, const struct explain_input 
  * 0, 1 out of memory, 2 for bad input, said on standard error. */
 int explain_run(int argc, char **argv, const char *config);
 
-/* explain_print.c */
 void explain_print(const struct explanation *explanation, FILE *out);
 int explain_print_json(const struct explanation *explanation, FILE *out); /* -1: no memory */
 

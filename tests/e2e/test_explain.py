@@ -177,10 +177,23 @@ def test_a_body_over_the_bound(config: Path, tmp_path: Path) -> None:
     assert code == 0 and "not looked into" in output and "rate_limited" in output
 
 
+def test_a_body_that_is_not_kept(config: Path, tmp_path: Path) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(b"x" * 70000)
+    said = explain(config, "--status", "408", "--body-file", str(path))
+    assert said["answer"]["held"] is True
+    assert (said["answer"]["status"], said["answer"]["problem"]) == (408, "response-not-retained")
+    said = explain(config, "--status", "400", "--body-file", str(path))
+    assert "problem" not in said["answer"], "a final reply streams"
+
+
 def test_text_holds_what_json_holds(config: Path) -> None:
     code, output = run_cli("explain", "-c", str(config), "--provider", "pay", "--status", "429",
                            "--header", "Retry-After: 4\x1b[2J")
     assert code == 0 and "\x1b" not in output
+    code, last = run_cli("explain", "-c", str(config), "--provider", "pay", "--status", "400",
+                         "--header", "Retry-After: \x1b[2J")
+    assert code == 0 and "\x1b" not in last and "Retry-After: ?[2J" in last
     for word in ("rate_limited", "none", "status-429", "the default table: 429", "unreadable",
                  "after 2s, jitter up to 2s", "not blocked", "ready, attempt 1 of 4"):
         assert word in output, output
