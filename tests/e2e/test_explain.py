@@ -261,6 +261,9 @@ ALIKE: list[tuple[Step, list[str]]] = [
     (json_step(429, "{}", [("Retry-After", "9")]),
      ["--status", "429", "--header", "Retry-After: 9", "--body", "{}"]),
     (json_step(503, '{"wait": 8}'), ["--status", "503", "--body", '{"wait": 8}']),
+    # the head waits for the rest of such a body
+    (Step(status=503, body=b'{"wait": 8}', piece=5, piece_delay=0.2),
+     ["--status", "503", "--body", '{"wait": 8}']),
     (json_step(500, "{}", [("Idempotent-Replayed", "true")]),
      ["--status", "500", "--header", "Idempotent-Replayed: true", "--body", "{}"]),
     (json_step(429, '{"code": "spent"}'), ["--status", "429", "--body", '{"code": "spent"}']),

@@ -89,6 +89,26 @@ static void test_jitter_only_adds(void **state)
 	}
 }
 
+static void test_largest_jitter(void **state)
+{
+	static const struct {
+		enum jitter jitter;
+		usec_t second;
+	} rows[] = {{JITTER_NONE, 0}, {JITTER_EQUAL, 3 * S}, {JITTER_FULL, 6 * S}};
+	struct backoff b = {.first = 2 * S, .factor = 3, .max = USEC_HOUR};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		usec_t most = rows[i].second;
+
+		b.jitter = rows[i].jitter;
+		assert_int_equal(backoff_jitter(&b, 2), most);
+		/* It is reached, and not passed. */
+		assert_int_equal(backoff_wait(&b, 2, -1, (uint64_t)most), 6 * S + most);
+		assert_int_equal(backoff_wait(&b, 2, -1, (uint64_t)most + 1), 6 * S);
+	}
+}
+
 static void test_advice(void **state)
 {
 	struct backoff b = {.first = 2 * S, .factor = 2, .max = USEC_MIN};
@@ -119,9 +139,10 @@ static void test_saturates(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_exponential), cmocka_unit_test(test_exponential_edges),
-		cmocka_unit_test(test_schedule),    cmocka_unit_test(test_jitter_only_adds),
-		cmocka_unit_test(test_advice),      cmocka_unit_test(test_saturates),
+		cmocka_unit_test(test_exponential),      cmocka_unit_test(test_exponential_edges),
+		cmocka_unit_test(test_largest_jitter),   cmocka_unit_test(test_schedule),
+		cmocka_unit_test(test_jitter_only_adds), cmocka_unit_test(test_advice),
+		cmocka_unit_test(test_saturates),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
