@@ -3,11 +3,13 @@
 #include "classify/json_text.h"
 #include "classify/text.h"
 
-/* The text being read. `found`, `ambiguous` and `value` belong to the look-up that goes with it. */
+/* The text being read, what was seen in it, and the look-up that goes with it: from `found` on. */
 struct scan {
 	const char *at;
 	const char *end;
 	unsigned depth;
+	bool deep;
+	bool misencoded;
 	bool found;
 	bool ambiguous;
 	struct json_value value;
@@ -54,6 +56,8 @@ static bool scan_string(struct scan *scan, const char **ret_text, size_t *ret_le
 		if (*scan->at == '\\') {
 			if (!json_text_escape(scan->at + 1, scan->end, &scan->at, &code))
 				return false;
+			if (json_text_is_half(code))
+				scan->misencoded = true;
 			continue;
 		}
 		if ((unsigned char)*scan->at < 0x20)
@@ -61,8 +65,8 @@ static bool scan_string(struct scan *scan, const char **ret_text, size_t *ret_le
 		len = json_text_utf8((const unsigned char *)scan->at,
 				     (size_t)(scan->end - scan->at));
 		if (len == 0)
-			return false;
-		scan->at += len;
+			scan->misencoded = true;
+		scan->at += len > 0 ? len : 1;
 	}
 	*ret_text = start;
 	*ret_len = (size_t)(scan->at - start);
@@ -207,8 +211,10 @@ static bool scan_nested(struct scan *scan, const char *pointer)
 {
 	bool ok;
 
-	if (scan->depth == JSON_SCAN_DEPTH)
+	if (scan->depth == JSON_SCAN_DEPTH) {
+		scan->deep = true;
 		return false;
+	}
 	scan->depth++;
 	ok = *scan->at == '{' ? scan_object(scan, pointer) : scan_array(scan, pointer);
 	scan->depth--;
@@ -278,16 +284,33 @@ bool json_scan_pointer_valid(const char *pointer)
 	return true;
 }
 
-bool json_scan_find(const char *body, size_t len, const char *pointer, struct json_value *ret_value)
+enum json_scan_result json_scan_look_up(const char *body, size_t len, const char *pointer,
+					struct json_value *ret_value)
 {
 	struct scan scan = {.at = body};
 
 	if (body == NULL || !json_scan_pointer_valid(pointer))
-		return false;
+		return JSON_SCAN_MALFORMED;
 	scan.end = body + len;
-	if (!scan_value(&scan, pointer) || scan.at != scan.end || !scan.found || scan.ambiguous)
-		return false;
+	if (!scan_value(&scan, pointer))
+		return scan.deep ? JSON_SCAN_DEEP : JSON_SCAN_MALFORMED;
+	if (scan.at != scan.end)
+		return JSON_SCAN_MALFORMED;
+	if (scan.ambiguous)
+		return JSON_SCAN_DUPLICATE;
+	if (!scan.found)
+		return JSON_SCAN_ABSENT;
 	*ret_value = scan.value;
+	return scan.misencoded ? JSON_SCAN_MISENCODED : JSON_SCAN_FOUND;
+}
+
+bool json_scan_find(const char *body, size_t len, const char *pointer, struct json_value *ret_value)
+{
+	struct json_value value;
+
+	if (json_scan_look_up(body, len, pointer, &value) != JSON_SCAN_FOUND)
+		return false;
+	*ret_value = value;
 	return true;
 }
 

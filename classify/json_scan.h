@@ -1,13 +1,17 @@
 /* Looks up one value in a JSON text by its pointer: strict (RFC 8259, RFC 6901), in one pass, with
- * no allocation, over bytes that nobody vouches for. Pure. */
+ * no allocation, over bytes that nobody vouches for. Numbers keep their text: a tree parser would
+ * round a long identifier, or refuse the whole body for it. Pure. */
 #ifndef STINT_CLASSIFY_JSON_SCAN_H
 #define STINT_CLASSIFY_JSON_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Arrays and objects inside each other; a deeper text counts as broken. */
-#define JSON_SCAN_DEPTH 64
+/* Arrays and objects inside each other; a deeper text is not read. */
+#define JSON_SCAN_DEPTH 128
+
+/* The longest pointer that a configuration may hold. */
+#define JSON_POINTER_MAX 255
 
 enum json_type {
 	JSON_TYPE_NULL,
@@ -26,18 +30,29 @@ struct json_value {
 	size_t len;
 };
 
+enum json_scan_result {
+	JSON_SCAN_FOUND,
+	JSON_SCAN_MISENCODED, /* found, but a string somewhere is no Unicode text: readers differ */
+	JSON_SCAN_ABSENT,
+	JSON_SCAN_MALFORMED, /* the text is not one whole JSON value, or the pointer is none */
+	JSON_SCAN_DUPLICATE, /* a member on the pointer's way is there twice: readers differ */
+	JSON_SCAN_DEEP,      /* nested beyond JSON_SCAN_DEPTH */
+};
+
 /* Whether the pointer is empty or a chain of /TOKEN, with ~ only in ~0 and ~1. */
 bool json_scan_pointer_valid(const char *pointer);
 
-/* Finds what the pointer names. False, with nothing written, if nothing stands there, if the text
- * is not one whole valid JSON value (invalid UTF-8, unpaired surrogate escapes and control
- * characters included), if it is too deep, if the pointer is malformed, or if a member on the way
- * stands there twice: then readers disagree about which one counts. */
+/* Looks for what the pointer names, and writes it for FOUND and MISENCODED only. A string is no
+ * Unicode text if it holds invalid UTF-8 or an unpaired surrogate's escape. */
+enum json_scan_result json_scan_look_up(const char *body, size_t len, const char *pointer,
+					struct json_value *ret_value);
+
+/* Whether json_scan_look_up() says FOUND; writes nothing otherwise. */
 bool json_scan_find(const char *body, size_t len, const char *pointer,
 		    struct json_value *ret_value);
 
 /* Whether a scalar reads as `text`: a string by its characters, a number as it is spelt, `true`,
- * `false`, `null`. Arrays and objects equal nothing. */
+ * `false`, `null`. Arrays and objects equal nothing. An unpaired surrogate reads as U+FFFD. */
 bool json_scan_equal(const struct json_value *value, const char *text);
 
 /* Copies a scalar as json_scan_equal() reads it, NUL-terminated. False, with the buffer undefined,

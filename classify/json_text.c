@@ -48,17 +48,14 @@ bool json_text_escape(const char *at, const char *end, const char **ret_after, u
 	}
 	if (*at != 'u' || !hex_unit(at + 1, end, &code))
 		return false;
-	if (code < 0xd800 || code > 0xdfff) {
-		*ret_code = code;
-		*ret_after = at + 5;
-		return true;
+	*ret_code = code;
+	*ret_after = at + 5;
+	/* The first half of a pair, if the second follows (RFC 8259 section 7). */
+	if (code >= 0xd800 && code <= 0xdbff && end - at >= 7 && at[5] == '\\' && at[6] == 'u' &&
+	    hex_unit(at + 7, end, &low) && low >= 0xdc00 && low <= 0xdfff) {
+		*ret_code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+		*ret_after = at + 11;
 	}
-	/* The first half of a pair must be followed by the second (RFC 8259 section 7). */
-	if (code > 0xdbff || end - at < 7 || at[5] != '\\' || at[6] != 'u' ||
-	    !hex_unit(at + 7, end, &low) || low < 0xdc00 || low > 0xdfff)
-		return false;
-	*ret_code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-	*ret_after = at + 11;
 	return true;
 }
 
@@ -128,6 +125,8 @@ int json_text_next(struct json_text *in)
 		return (unsigned char)*in->at++;
 	if (!json_text_escape(in->at + 1, in->end, &in->at, &code))
 		return -1;
+	if (json_text_is_half(code))
+		code = 0xfffd;
 	in->pending_count = encode_utf8(code, in->pending);
 	in->pending_at = 1;
 	return in->pending[0];

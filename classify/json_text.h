@@ -15,15 +15,22 @@ struct json_text {
 	unsigned pending_at;
 };
 
+/* A surrogate, which is half a character. */
+static inline bool json_text_is_half(uint32_t code)
+{
+	return code >= 0xd800 && code <= 0xdfff;
+}
+
 /* Reads one escape, `at` standing behind its backslash; says where it ends and which character it
- * stands for. False on a surrogate without its other half. */
+ * stands for: itself, for a surrogate without its other half. */
 bool json_text_escape(const char *at, const char *end, const char **ret_after, uint32_t *ret_code);
 
 /* The length of the well-formed UTF-8 sequence at `at` (RFC 3629 section 4), `left` > 0 bytes being
  * there; 0 if there is none. */
 size_t json_text_utf8(const unsigned char *at, size_t left);
 
-/* The next byte of a string whose escapes are known to be good, -1 at its end. */
+/* The next byte of a string whose escapes are known to be good, -1 at its end. Half a character
+ * reads as U+FFFD. */
 int json_text_next(struct json_text *in);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "classify/json_scan.h"
 #include "proxy/config_build.h"
 #include "proxy/config_value.h"
 #include "proxy/preset.h"
@@ -250,7 +251,9 @@ bool value_set_texts(struct loader *loader, const struct option *option, const s
 			good = value_refuse(loader, option, item, "write text");
 		else if (option->type == OPTION_HEADERS && !value_is_token(text))
 			good = value_refuse(loader, option, item, "write a header name");
-		else if (option->type == OPTION_POINTERS && text[0] != '/')
+		else if (option->type == OPTION_POINTERS &&
+			 (text[0] != '/' || !json_scan_pointer_valid(text) ||
+			  strlen(text) > JSON_POINTER_MAX))
 			good = value_refuse(loader, option, item,
 					    "write a JSON pointer such as /requested_at");
 		else if ((items[*ret_count] = loader_strdup(loader, text)) != NULL)

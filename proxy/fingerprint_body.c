@@ -5,8 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "classify/json_scan.h"
 #include "proxy/digest.h"
-#include "proxy/jsonscan.h"
 
 #define VALUES_MAX 100000
 #define BOUNDARY_MAX 70 /* RFC 2046 section 5.1.1 */
@@ -31,12 +31,29 @@ static bool is_affordable(const char *text, size_t len)
 			values++;
 		else if (c == '[' || c == '{') {
 			values++;
-			if (++depth > JSONSCAN_DEPTH_MAX)
+			if (++depth > JSON_SCAN_DEPTH)
 				return false;
 		} else if ((c == ']' || c == '}') && depth > 0)
 			depth--;
 	}
 	return values <= VALUES_MAX;
+}
+
+/* The first reference token of a valid pointer that is not "", unescaped (RFC 6901 section 4) and
+ * NUL-terminated; returns what follows it. */
+static const char *pointer_token(const char *pointer, char ret_token[JSON_POINTER_MAX + 1])
+{
+	size_t len = 0;
+
+	for (pointer++; *pointer != '\0' && *pointer != '/'; pointer++) {
+		char c = *pointer;
+
+		if (c == '~')
+			c = *++pointer == '0' ? '~' : '/';
+		ret_token[len++] = c;
+	}
+	ret_token[len] = '\0';
+	return pointer;
 }
 
 static json_t *child_of(json_t *value, const char *token, size_t *ret_index)
@@ -58,11 +75,11 @@ static json_t *child_of(json_t *value, const char *token, size_t *ret_index)
 /* Takes the pointed-at value out, if it is there. False: out of memory. */
 static bool except(json_t **root, const char *pointer)
 {
-	char token[JSONSCAN_POINTER_MAX + 1];
+	char token[JSON_POINTER_MAX + 1];
 	json_t *value = *root;
-	size_t len, index = 0;
+	size_t index = 0;
 
-	if (!jsonscan_pointer_is_valid(pointer))
+	if (!json_scan_pointer_valid(pointer) || strlen(pointer) > JSON_POINTER_MAX)
 		return true;
 	if (*pointer == '\0') {
 		json_decref(*root);
@@ -72,7 +89,7 @@ static bool except(json_t **root, const char *pointer)
 	for (;;) {
 		json_t *child;
 
-		pointer = jsonscan_pointer_token(pointer, token, &len);
+		pointer = pointer_token(pointer, token);
 		child = child_of(value, token, &index);
 		if (child == NULL)
 			return true;

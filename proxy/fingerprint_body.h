@@ -14,7 +14,7 @@ enum fingerprint_body_result {
 };
 
 /* JSON: the tree without config->except, in canonical form. A body with a member twice, nested
- * beyond JSONSCAN_DEPTH_MAX, with a number that does not fit, or with more than 100,000 values (a
+ * beyond JSON_SCAN_DEPTH, with a number that does not fit, or with more than 100,000 values (a
  * tree takes about a hundred bytes for each) is taken exactly. An array's element is replaced by
  * null, so that the others keep their places. Only after OK does the digest hold the body. */
 enum fingerprint_body_result fingerprint_body_json(const struct fingerprint_config *config,

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "budget/name.h"
+#include "classify/json_scan.h"
 #include "proxy/headers.h"
-#include "proxy/jsonscan.h"
 #include "proxy/sfield.h"
 
 static enum key_result invalid(char *ret_detail, const char *what, const char *name,
@@ -85,35 +85,41 @@ static enum key_result from_header(const struct key_source *source, const struct
 	return key_from_text(text, len, ret_key, ret_detail);
 }
 
+static enum key_result from_json_value(const struct key_source *source,
+				       const struct json_value *value, char *ret_key,
+				       char *ret_detail)
+{
+	char text[OP_KEY_MAX + 1];
+
+	if (value->type == JSON_TYPE_NULL)
+		return KEY_NONE;
+	if (value->type != JSON_TYPE_STRING && value->type != JSON_TYPE_NUMBER)
+		return invalid(ret_detail, "the JSON value at", source->name,
+			       " is neither a string nor a number");
+	if (!json_scan_copy(value, text, sizeof(text))) /* too long, or with a NUL */
+		text[0] = '\0';
+	return accept(text, strlen(text), ret_key, ret_detail);
+}
+
 static enum key_result from_json(const struct key_source *source, const struct key_input *input,
 				 char *ret_key, char *ret_detail)
 {
-	char value[OP_KEY_MAX + 1];
-	size_t len = 0;
+	struct json_value value;
 
-	if (input->body == NULL)
-		return KEY_NONE;
-	switch (jsonscan_find(input->body, input->body_len, source->name, value, sizeof(value),
-			      &len)) {
-	case JSONSCAN_STRING:
-	case JSONSCAN_NUMBER:
-		return accept(value, len, ret_key, ret_detail);
-	case JSONSCAN_NULL:
-	case JSONSCAN_ABSENT:
-	case JSONSCAN_MALFORMED:
-		return KEY_NONE;
-	case JSONSCAN_DUPLICATE:
+	switch (json_scan_look_up(input->body, input->body_len, source->name, &value)) {
+	case JSON_SCAN_FOUND:
+	case JSON_SCAN_MISENCODED: /* elsewhere it does not change the key, in the key it shows */
+		return from_json_value(source, &value, ret_key, ret_detail);
+	case JSON_SCAN_ABSENT:
+	case JSON_SCAN_MALFORMED:
+		break;
+	case JSON_SCAN_DUPLICATE:
 		return invalid(ret_detail, "the JSON body has a member twice on the way to",
 			       source->name, "");
-	case JSONSCAN_DEEP:
+	case JSON_SCAN_DEEP:
 		return invalid(ret_detail, "the JSON body is nested too deeply", "", "");
-	case JSONSCAN_LONG:
-		return accept("", 0, ret_key, ret_detail);
-	case JSONSCAN_OTHER:
-		break;
 	}
-	return invalid(ret_detail, "the JSON value at", source->name,
-		       " is neither a string nor a number");
+	return KEY_NONE;
 }
 
 static bool is_form(const char *content_type)

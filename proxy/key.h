@@ -56,7 +56,7 @@ enum key_result {
  * bytes, written for KEY_INVALID only) says why without quoting the value. A JSON number or string
  * is taken as its text; a missing pointer, null there, or a body that does not parse is "not
  * present"; a member on the pointer's way that is there twice is invalid, since two readers may
- * take different ones, and so is nesting beyond JSONSCAN_DEPTH_MAX. A form field counts only under
+ * take different ones, and so is nesting beyond JSON_SCAN_DEPTH. A form field counts only under
  * application/x-www-form-urlencoded, and twice the same field is invalid. A header without the part
  * that is asked for is invalid. A template needs all its pieces; where a piece is followed by
  * another one, a "%" and the first character of the literal between them are percent-encoded in

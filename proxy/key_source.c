@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classify/json_scan.h"
 #include "proxy/headers.h"
-#include "proxy/jsonscan.h"
 
 #define PART_MAX 99
 #define TEXT_MAX 1024
@@ -83,7 +83,7 @@ static int parse_header(const char *text, struct key_source *source, char *error
 
 static int parse_json(const char *text, struct key_source *source, char *error, size_t error_len)
 {
-	if (text[0] != '/' || !jsonscan_pointer_is_valid(text))
+	if (text[0] != '/' || !json_scan_pointer_valid(text) || strlen(text) > JSON_POINTER_MAX)
 		return refuse(error, error_len,
 			      "no JSON pointer: write json:/invoice_id (RFC 6901, at most 255 "
 			      "characters)");

@@ -68,6 +68,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(json_scan_pointer_valid(pointer));
 		check_value(body, len, &value);
 	}
+	switch (json_scan_look_up(body, len, pointer, &whole)) {
+	case JSON_SCAN_FOUND:
+		MUST(found && whole.text == value.text && whole.len == value.len);
+		break;
+	case JSON_SCAN_MISENCODED:
+		MUST(!found && whole.text >= body && whole.text + whole.len <= body + len);
+		check_scalar(&whole);
+		break;
+	default:
+		MUST(!found);
+	}
 	/* A pointer finds something only in what is a whole text. */
 	if (json_scan_find(body, len, "", &whole))
 		check_value(body, len, &whole);

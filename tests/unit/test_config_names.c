@@ -163,6 +163,9 @@ static void test_shapes(void **state)
 		{PROVIDER "    key: {fingerprint: {}}\n",
 		 "f:5:24: key.fingerprint is a mapping without json-except: write {json-except: "
 		 "[/requested_at]}\n"},
+		{PROVIDER "    key: {fingerprint: {json-except: [/a~2]}}\n",
+		 "f:5:39: key.fingerprint.json-except is \"/a~2\": write a JSON pointer such as "
+		 "/requested_at\n"},
 		{PROVIDER "    key: {fingerprint: {json-except: [requested_at]}}\n",
 		 "f:5:39: key.fingerprint.json-except is \"requested_at\": write a JSON pointer "
 		 "such as /requested_at\n"},

@@ -324,6 +324,87 @@ static void test_copy(void **state)
 	assert_false(json_scan_copy(&value, text, 0));
 }
 
+/* Which of the ways not to find something it is, and in which order they count. */
+static void test_look_up(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *pointer;
+		enum json_scan_result result;
+	} cases[] = {
+		{"{\"a\":1}", "/a", JSON_SCAN_FOUND},
+		{"{\"a\":null}", "/a", JSON_SCAN_FOUND},
+		{"{\"a\":1}", "/b", JSON_SCAN_ABSENT},
+		{"{\"a\":\"\\ud83d\"}", "/b", JSON_SCAN_ABSENT},
+		{"", "", JSON_SCAN_MALFORMED},
+		{"{\"a\":1", "/a", JSON_SCAN_MALFORMED},
+		{"{\"a\":1}x", "/a", JSON_SCAN_MALFORMED},
+		{"{\"a\":1,\"a\":2", "/a", JSON_SCAN_MALFORMED},
+		{"{\"a\":\"\\ud83d\"", "/a", JSON_SCAN_MALFORMED},
+		{"{\"a\":1}", "a", JSON_SCAN_MALFORMED},
+		{"{\"a\":1,\"a\":1}", "/a", JSON_SCAN_DUPLICATE},
+		{"{\"a\":{},\"a\":1}", "/a/b", JSON_SCAN_DUPLICATE},
+		{"{\"a\":\"\\ud83d\",\"a\":1}", "/a", JSON_SCAN_DUPLICATE},
+		/* The same name to a reader that replaces what is no character. */
+		{"{\"\\ud83d\":1,\"\\ufffd\":2}", "/\xef\xbf\xbd", JSON_SCAN_DUPLICATE},
+		{"{\"b\":\"\\ud83d\",\"a\":1}", "/a", JSON_SCAN_MISENCODED},
+		{"{\"a\":1,\"b\":\"\\udc00\"}", "/a", JSON_SCAN_MISENCODED},
+		{"{\"\\ud83d\\u0041\":0,\"a\":1}", "/a", JSON_SCAN_MISENCODED},
+		{"{\"b\":\"caf\xe9\",\"a\":1}", "/a", JSON_SCAN_MISENCODED},
+		{"{\"b\":\"\xe2\x82\",\"a\":1}", "/a", JSON_SCAN_MISENCODED},
+		{"{\"\xff\":0,\"a\":1}", "/a", JSON_SCAN_MISENCODED},
+		{"{\"b\":caf\xe9,\"a\":1}", "/a", JSON_SCAN_MALFORMED},
+	};
+	char text[2 * JSON_SCAN_DEPTH + 3];
+	struct json_value value = {.text = "untouched"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		enum json_scan_result result = json_scan_look_up(
+			cases[i].text, strlen(cases[i].text), cases[i].pointer, &value);
+
+		if (result != cases[i].result)
+			fail_msg("%s of %s: %d", cases[i].pointer, cases[i].text, (int)result);
+		if (result != JSON_SCAN_FOUND && result != JSON_SCAN_MISENCODED)
+			assert_string_equal(value.text, "untouched");
+		value.text = "untouched";
+		assert_int_equal(find(cases[i].text, cases[i].pointer, NULL),
+				 result == JSON_SCAN_FOUND);
+	}
+	nested(text, JSON_SCAN_DEPTH + 1);
+	assert_int_equal(json_scan_look_up(text, strlen(text), "", &value), JSON_SCAN_DEEP);
+	assert_int_equal(json_scan_look_up(text, JSON_SCAN_DEPTH + 1, "", &value), JSON_SCAN_DEEP);
+	assert_int_equal(json_scan_look_up(text, JSON_SCAN_DEPTH, "", &value), JSON_SCAN_MALFORMED);
+	assert_string_equal(value.text, "untouched");
+}
+
+/* Half a character is neither left out nor the end of its string. */
+static void test_misencoded_text(void **state)
+{
+	static const char body[] = "{\"a\":\"x\\ud83dy\",\"b\":\"x\xe9y\",\"c\":\"xy\"}";
+	static const struct {
+		const char *pointer;
+		const char *text;
+	} cases[] = {
+		{"/a", "x\xef\xbf\xbdy"},
+		{"/b", "x\xe9y"},
+		{"/c", "xy"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct json_value value;
+		char text[8];
+
+		assert_int_equal(
+			json_scan_look_up(body, sizeof(body) - 1, cases[i].pointer, &value),
+			JSON_SCAN_MISENCODED);
+		assert_true(json_scan_copy(&value, text, sizeof(text)));
+		assert_string_equal(text, cases[i].text);
+		assert_true(json_scan_equal(&value, cases[i].text));
+	}
+}
+
 static const char sample[] =
 	"{\"error\":{\"code\":\"insufficient_quota\",\"n\":[1,-2.5e3,true,false,null],"
 	"\"t\":\"\\ud83d\\ude00\\n\xe2\x82\xac\"},\"list\":[{\"extensions\":{\"code\":\"X\"}}]}";
@@ -365,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_there), cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_duplicates),    cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_wide),          cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_look_up),       cmocka_unit_test(test_misencoded_text),
 		cmocka_unit_test(test_every_cut),     cmocka_unit_test(test_every_byte),
 	};
 

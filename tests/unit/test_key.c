@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "budget/name.h"
-#include "proxy/jsonscan.h"
+#include "classify/json_scan.h"
 #include "proxy/key.h"
 
 #define FORM "application/x-www-form-urlencoded"
@@ -259,6 +259,8 @@ static void test_json_invalid(void **state)
 	json("json:/id", "{\"id\":\"\\u00e9\"}", KEY_INVALID, NULL);
 	json("json:/id", "{\"id\":\"\\ud83d\\ude00\"}", KEY_INVALID, NULL);
 	json("json:/id", "{\"id\":\"\\ud83d\"}", KEY_INVALID, NULL);
+	json("json:/id", "{\"id\":\"a\\ud83d\"}", KEY_INVALID, NULL);
+	json("json:/id", "{\"id\":\"a\xe9\"}", KEY_INVALID, NULL);
 	/* Readers differ in which of two they take. */
 	json("json:/id", "{\"id\":\"a\",\"id\":\"a\"}", KEY_INVALID, NULL);
 	json("json:/id", "{\"id\":\"a\",\"i\\u0064\":\"b\"}", KEY_INVALID, NULL);
@@ -266,6 +268,27 @@ static void test_json_invalid(void **state)
 	/* Elsewhere it does not change the key. */
 	json("json:/id", "{\"x\":1,\"x\":2,\"y\":{\"id\":1,\"id\":2},\"id\":\"a\"}", KEY_FOUND,
 	     "a");
+	json("json:/id", "{\"x\":\"caf\xe9\",\"id\":\"a\"}", KEY_FOUND, "a");
+	json("json:/id", "{\"id\":\"a\",\"x\":\"\\ud83d\"}", KEY_FOUND, "a");
+}
+
+/* A key that does not fit is no other key, and not "not present". */
+static void test_json_long(void **state)
+{
+	char body[OP_KEY_MAX + 16];
+
+	(void)state;
+	for (int quoted = 0; quoted <= 1; quoted++) {
+		for (int len = OP_KEY_MAX; len <= OP_KEY_MAX + 1; len++) {
+			char key[OP_KEY_MAX + 2];
+			const char *quote = quoted ? "\"" : "";
+
+			memset(key, '1', sizeof(key));
+			key[len] = '\0';
+			snprintf(body, sizeof(body), "{\"id\":%s%s%s}", quote, key, quote);
+			json("json:/id", body, len > OP_KEY_MAX ? KEY_INVALID : KEY_FOUND, key);
+		}
+	}
 }
 
 static void test_json_malformed(void **state)
@@ -309,10 +332,10 @@ static void test_json_malformed(void **state)
 
 static void test_json_depth(void **state)
 {
-	char body[2 * JSONSCAN_DEPTH_MAX + 64], key[OP_KEY_MAX + 1];
+	char body[2 * JSON_SCAN_DEPTH + 64], key[OP_KEY_MAX + 1];
 
 	(void)state;
-	for (int depth = JSONSCAN_DEPTH_MAX - 2; depth <= JSONSCAN_DEPTH_MAX; depth++) {
+	for (int depth = JSON_SCAN_DEPTH - 2; depth <= JSON_SCAN_DEPTH; depth++) {
 		size_t len = 0;
 
 		len += (size_t)snprintf(body, sizeof(body), "{\"id\":\"a\",\"x\":");
@@ -321,7 +344,7 @@ static void test_json_depth(void **state)
 		len += 2 * (size_t)depth;
 		body[len++] = '}';
 		assert_int_equal(from_body("json:/id", NULL, body, len, key),
-				 depth < JSONSCAN_DEPTH_MAX ? KEY_FOUND : KEY_INVALID);
+				 depth < JSON_SCAN_DEPTH ? KEY_FOUND : KEY_INVALID);
 	}
 	memset(body, '[', sizeof(body));
 	assert_int_equal(from_body("json:/id", NULL, body, sizeof(body), key), KEY_INVALID);
@@ -542,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_header_part),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_json_invalid),
+		cmocka_unit_test(test_json_long),
 		cmocka_unit_test(test_json_malformed),
 		cmocka_unit_test(test_json_depth),
 		cmocka_unit_test(test_json_sweep),
