@@ -12,6 +12,7 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -166,7 +167,7 @@ def held(home: Path) -> bool:
     """10,000 keyed deliveries that wait for a blocked provider: resident memory over the idle size."""
     blocker = Nginx(home, "blocker", "server { listen 127.0.0.1:PORT; location / { "
                     "add_header Retry-After 600 always; return 429; } }")
-    stint = Stint(home, "held", blocker.port, {"hold": "600s", "retry_after": {"max": "600s"}})
+    stint = Stint(home, "held", blocker.port, {"hold": "1h", "retry_after": {"max": "600s"}})
     sockets = []
 
     def post(key: str) -> socket.socket:
@@ -193,6 +194,9 @@ def held(home: Path) -> bool:
         else:
             raise SystemExit("not all deliveries were recorded as ready")
         each = (resident_kib(stint.worker()) - idle) / HELD
+        answered = select.select(sockets[:1000], [], [], 0)[0]
+        if answered:
+            raise SystemExit(f"{len(answered)} of 1000 deliveries were answered instead of held")
     finally:
         for s in sockets:
             s.close()
