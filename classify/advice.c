@@ -209,18 +209,19 @@ static bool take_in(struct advice *advice, int rc, usec_t wait, const char *wher
 
 /* Asks every line of one name. Returns whether any could be read; a larger wait replaces the one
  * already in the advice. */
-static bool ask(const struct facts *facts, const struct question *question, usec_t reference_wall,
-		struct advice *advice)
+static bool ask(const struct facts *facts, const struct question *question, struct advice *advice)
 {
 	bool readable = false;
 
 	for (size_t i = 0; i < facts->header_count; i++) {
 		const struct header_view *line = &facts->headers[i];
-		usec_t wait = 0;
+		usec_t reference_wall, wait = 0;
 		int rc;
 
 		if (!named(line, question->name))
 			continue;
+		/* Here, and not for every reply: few have such a line, and most have a Date. */
+		reference_wall = advice_reference(facts);
 		if (question->retry_after)
 			rc = advice_retry_after(line->value, line->value_len, reference_wall,
 						&wait);
@@ -241,7 +242,6 @@ void advice_read(const struct facts *facts, struct advice *ret_advice)
 		{"x-ms-retry-after-ms", false, ADVICE_UNIT_MS},
 		{"Retry-After", true, ADVICE_UNIT_S},
 	};
-	usec_t reference_wall = advice_reference(facts);
 	struct advice advice = {.wait = -1};
 	struct advice aside = {.wait = -1};
 
@@ -250,7 +250,7 @@ void advice_read(const struct facts *facts, struct advice *ret_advice)
 		 * what it says and whether it can be read counts only where it is asked. */
 		struct advice *into = advice.wait > 0 ? &aside : &advice;
 
-		if (!ask(facts, &questions[i], reference_wall, into))
+		if (!ask(facts, &questions[i], into))
 			continue;
 		advice.stated = true;
 		if (questions[i].retry_after)
@@ -262,15 +262,12 @@ void advice_read(const struct facts *facts, struct advice *ret_advice)
 void advice_add_sources(const struct facts *facts, const struct advice_source *sources,
 			size_t count, struct advice *advice)
 {
-	usec_t reference_wall;
-
 	if (advice->stated)
 		return;
-	reference_wall = advice_reference(facts);
 	for (size_t i = 0; i < count; i++) {
 		struct question question = {sources[i].header, false, sources[i].unit};
 
-		if (sources[i].header != NULL && ask(facts, &question, reference_wall, advice))
+		if (sources[i].header != NULL && ask(facts, &question, advice))
 			advice->stated = true;
 	}
 }

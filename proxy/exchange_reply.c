@@ -178,6 +178,9 @@ void exchange_reply_head(struct attempt *attempt)
 		return;
 	}
 	s->head_seen = true;
+	/* All of it is there and is kept: its end is a moment away and judges it. */
+	if (attempt->complete && attempt->buffer_len <= x->provider->config->retain_body)
+		return;
 	judge_head(x, s);
 	if (can_stream(x, s) &&
 	    (is_event_stream(s) ||
