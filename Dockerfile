@@ -8,7 +8,7 @@
 FROM debian:trixie-slim AS build
 RUN apt-get update \
 	&& DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-		gcc libc6-dev make pkg-config libmicrohttpd-dev libcurl4-openssl-dev libuv1-dev \
+		ca-certificates gcc libc6-dev make pkg-config libmicrohttpd-dev libcurl4-openssl-dev libuv1-dev \
 		libsqlite3-dev libyaml-dev libjansson-dev libssl-dev libcmocka-dev \
 	&& rm -rf /var/lib/apt/lists/*
 WORKDIR /src
