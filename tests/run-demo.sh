@@ -50,7 +50,7 @@ done
 trap 'stop; echo; echo "run: stopped"; exit 0' INT TERM
 mkdir -p build/run
 
-$python tests/provider/provider.py --port $provider_port --demo &
+$python tests/provider/provider.py --port $provider_port --demo --honour-keys &
 pids+=($!)
 wait_for $provider_port $! "the scripted provider"
 build/stint serve -c $config &
