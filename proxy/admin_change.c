@@ -111,13 +111,15 @@ static enum MHD_Result start(struct admin_request *request)
 /* --- the change ---------------------------------------------------------------------------------- */
 
 /* One JSON line for the notes; NULL: out of memory. */
-static char *make_note(const struct action *action, const struct admin_order *order, usec_t now)
+static char *make_note(const struct action *action, const struct admin_order *order,
+		       const struct op *op, usec_t now)
 {
 	json_t *note = json_object();
 	char *text = NULL;
 
 	if (note != NULL && admin_set_text(note, "kind", "operator") &&
-	    admin_set_time(note, "at", now) && admin_set_text(note, "action", action->name) &&
+	    admin_set_time(note, "at", now) && admin_set_number(note, "after", op->attempts) &&
+	    admin_set_text(note, "action", action->name) &&
 	    admin_set_text(note, "actor", order->actor) &&
 	    admin_set_text(note, "reason", order->reason))
 		text = json_dumps(note, ADMIN_JSON_FLAGS);
@@ -151,7 +153,7 @@ static enum MHD_Result write_next(struct admin_request *request, const struct ac
 	if (call == NULL)
 		return MHD_NO;
 	call->request = request;
-	call->note = make_note(action, &call->order, now);
+	call->note = make_note(action, &call->order, next, now);
 	if (call->note == NULL || !set_row(call, next)) {
 		admin_call_free(call);
 		return MHD_NO;

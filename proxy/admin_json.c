@@ -111,12 +111,24 @@ static json_t *next_note(const char **notes, usec_t *ret_at)
 	return note;
 }
 
-/* Appends the notes that are older than `until`. Notes have milliseconds, attempts more: in the same
- * one the attempt comes first. */
-static bool append_notes(json_t *history, const char **notes, json_t **pending, usec_t *at,
-			 usec_t until)
+/* Whether a note goes before an attempt (NULL: the end). A note that says after how many attempts it was
+ * made is placed by that: its time has milliseconds only, and a release and the attempt that follows
+ * it share one. Others go by time, in the same millisecond behind the attempt. */
+static bool is_before(const json_t *note, usec_t at, const struct op_attempt *attempt)
 {
-	while (*pending != NULL && *at / USEC_MS < until / USEC_MS) {
+	const json_t *after = json_object_get(note, "after");
+
+	if (attempt == NULL)
+		return true;
+	if (json_is_integer(after))
+		return json_integer_value(after) < attempt->n;
+	return at / USEC_MS < attempt->start / USEC_MS;
+}
+
+static bool append_notes(json_t *history, const char **notes, json_t **pending, usec_t *at,
+			 const struct op_attempt *attempt)
+{
+	while (*pending != NULL && is_before(*pending, *at, attempt)) {
 		if (json_array_append_new(history, *pending) != 0) {
 			*pending = NULL;
 			return false;
@@ -138,10 +150,10 @@ json_t *admin_history_json(const struct op *op, const char *notes)
 
 		if (attempt == NULL)
 			continue;
-		ok = append_notes(history, &notes, &pending, &at, attempt->start) &&
+		ok = append_notes(history, &notes, &pending, &at, attempt) &&
 		     json_array_append_new(history, attempt_json(attempt)) == 0;
 	}
-	ok = ok && append_notes(history, &notes, &pending, &at, USEC_MAX);
+	ok = ok && append_notes(history, &notes, &pending, &at, NULL);
 	json_decref(pending);
 	if (ok)
 		return history;

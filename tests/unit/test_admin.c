@@ -420,6 +420,25 @@ static void test_history_is_merged(void **state)
 	json_decref(history);
 }
 
+/* A release and the attempts before and after it, all within one millisecond. */
+static void test_history_of_one_millisecond(void **state)
+{
+	static const char note[] = "{\"kind\":\"operator\",\"at\":\"2025-11-30T12:00:00.000Z\","
+				   "\"after\":1,\"action\":\"release\"}";
+	struct op op = {.attempts = 2};
+	json_t *history;
+
+	(void)state;
+	op.ring[0] = attempt(1, T0 + 100, CLASS_AUTH, EFFECT_NONE, 401, FAULT_NONE);
+	op.ring[1] = attempt(2, T0 + 300, CLASS_SUCCESS, EFFECT_DEFINITE, 200, FAULT_NONE);
+	history = admin_history_json(&op, note);
+	assert_int_equal(json_array_size(history), 3);
+	assert_number(json_array_get(history, 0), "n", 1);
+	assert_text(json_array_get(history, 1), "action", "release");
+	assert_number(json_array_get(history, 2), "n", 2);
+	json_decref(history);
+}
+
 static void test_keys_in_paths(void **state)
 {
 	static const struct {
@@ -828,6 +847,7 @@ int main(void)
 		cmocka_unit_test(test_operation_in_full),
 		cmocka_unit_test(test_operation_in_flight_and_new),
 		cmocka_unit_test(test_history_is_merged),
+		cmocka_unit_test(test_history_of_one_millisecond),
 		cmocka_unit_test(test_keys_in_paths),
 		cmocka_unit_test(test_filters_pass_through),
 		cmocka_unit_test(test_malformed_queries),
