@@ -368,21 +368,27 @@ static usec_t wait_advice(const struct policy *policy, struct verdict *verdict)
 	return usec_max(verdict->rule_wait, usec_min(verdict->advice, policy->retry_after_max));
 }
 
-static enum op_result apply_settle(const struct delivery *d, const struct op *op,
-				   const struct verdict *verdict, const char *remote_id,
-				   usec_t wait, usec_t now, struct op *ret_op, unsigned *ret_notes)
+void delivery_settle_event(const struct delivery *d, const struct op *op, usec_t now,
+			   struct op_event *ret_event)
 {
-	struct op_event ev = {.kind = OP_EV_SETTLE, .now = now, .token = d->token};
-
-	ev.n = d->attempt_n;
-	ev.verdict = verdict;
-	ev.wait = wait;
-	ev.is_delete = d->is_delete;
-	ev.repeatable =
+	*ret_event = (struct op_event){.kind = OP_EV_SETTLE, .now = now, .token = d->token};
+	ret_event->n = d->attempt_n;
+	ret_event->verdict = &d->verdict;
+	ret_event->wait = d->settle_wait;
+	ret_event->is_delete = d->is_delete;
+	ret_event->repeatable =
 		d->repeat == REPEAT_ALWAYS || (d->repeat != REPEAT_NEVER && now < op->repeat_until);
-	ev.remote_id = remote_id;
-	ev.credential = d->has_credential ? d->credential : NULL;
-	return op_apply(op, d->policy, &ev, ret_op, ret_notes);
+	ret_event->remote_id = d->remote_id[0] != '\0' ? d->remote_id : NULL;
+	ret_event->credential = d->has_credential ? d->credential : NULL;
+}
+
+/* Applies the outcome to `op`; the proposal is what comes of it. */
+static bool apply_settle(struct delivery *d, const struct op *op, usec_t now)
+{
+	struct op_event ev;
+
+	delivery_settle_event(d, op, now, &ev);
+	return op_apply(op, d->policy, &ev, &d->proposal, &d->notes) == OP_CHANGED;
 }
 
 usec_t delivery_wait(const struct policy *policy, const struct op *op, struct verdict *verdict,
@@ -435,8 +441,7 @@ static void on_outcome(struct delivery *d, const struct delivery_event *ev,
 		       strnlen(ev->remote_id, OP_REMOTE_ID_MAX - 1) + 1);
 	d->remote_id[OP_REMOTE_ID_MAX - 1] = '\0';
 	d->settle_wait = delivery_wait(d->policy, &d->op, &d->verdict, ev->random);
-	if (apply_settle(d, &d->op, &d->verdict, d->remote_id, d->settle_wait, ev->now,
-			 &d->proposal, &d->notes) == OP_CHANGED) {
+	if (apply_settle(d, &d->op, ev->now)) {
 		write_settle(d, ev->now, act);
 		return;
 	}
@@ -453,8 +458,7 @@ static void merge_settle(struct delivery *d, const struct op *found, usec_t now,
 	d->op = *found;
 	d->stored_counter = found->counter;
 	if (memcmp(found->incarnation, d->proposal.incarnation, OP_INCARNATION_LEN) == 0 &&
-	    apply_settle(d, found, &d->verdict, d->remote_id, d->settle_wait, now, &d->proposal,
-			 &d->notes) == OP_CHANGED) {
+	    apply_settle(d, found, now)) {
 		write_settle(d, now, act);
 		return;
 	}
@@ -759,11 +763,15 @@ bool delivery_would_end(const struct delivery *d, const struct verdict *verdict,
 			uint64_t random)
 {
 	struct verdict copy = *verdict;
+	struct op_event ev;
 	struct op next;
 	unsigned notes;
-	usec_t wait = delivery_wait(d->policy, &d->op, &copy, random);
 
-	if (apply_settle(d, &d->op, &copy, NULL, wait, now, &next, &notes) != OP_CHANGED)
+	delivery_settle_event(d, &d->op, now, &ev);
+	ev.wait = delivery_wait(d->policy, &d->op, &copy, random);
+	ev.verdict = &copy;
+	ev.remote_id = NULL;
+	if (op_apply(&d->op, d->policy, &ev, &next, &notes) != OP_CHANGED)
 		return false;
 	return next.state != OP_READY || d->draining || !d->replayable ||
 	       d->caller == CALLER_HALF || next.next > d->answer_by ||

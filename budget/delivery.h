@@ -172,6 +172,11 @@ void delivery_init(struct delivery *delivery, const struct policy *policy);
 void delivery_step(struct delivery *delivery, const struct delivery_event *event,
 		   struct delivery_action *ret_action);
 
+/* The outcome of the last attempt as an event for `op`, its record as known: what the machine applies,
+ * and what the shell keeps where the store would not take it. Points into `delivery`. */
+void delivery_settle_event(const struct delivery *delivery, const struct op *op, usec_t now,
+			   struct op_event *ret_event);
+
 /* Whether the running attempt, should it end with this verdict, would end the delivery: then its
  * reply may begin to stream before it is complete. */
 bool delivery_would_end(const struct delivery *delivery, const struct verdict *verdict, usec_t now,

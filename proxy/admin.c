@@ -87,8 +87,7 @@ static void maybe_closed(struct admin *admin);
 
 static void on_answer(struct loop_task *task)
 {
-	struct admin_call *call =
-		(struct admin_call *)((char *)task - offsetof(struct admin_call, task));
+	struct admin_call *call = CONTAINER_OF(task, struct admin_call, task);
 	struct admin *admin = call->admin;
 
 	*call->pprev = call->next;

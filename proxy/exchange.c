@@ -376,11 +376,11 @@ void exchange_start(struct front_request *request)
 		metrics_add(&x->provider->metrics.sdk_retries, 1);
 	problem = exchange_identify(x, detail);
 	if (problem != NULL) {
-		exchange_answer_problem(x, problem, 400, -1, detail);
+		exchange_answer_problem(x, problem, -1, detail);
 	} else if (x->keyed && x->name_block == NULL) { /* there was no ledger to name it for */
-		exchange_answer_problem(x, "ledger-away", 503, BUSY_RETRY_AFTER, NULL);
+		exchange_answer_problem(x, "ledger-away", BUSY_RETRY_AFTER, NULL);
 	} else if (x->keyed && store_is_full(x)) {
-		exchange_answer_problem(x, "ledger-full", 503, BUSY_RETRY_AFTER, NULL);
+		exchange_answer_problem(x, "ledger-full", BUSY_RETRY_AFTER, NULL);
 	} else {
 		if (x->worker->draining)
 			x->delivery.draining = true;

@@ -211,12 +211,11 @@ static void log_delivery(const struct exchange *x, int status, const char *resul
 
 /* --- answers ------------------------------------------------------------------------------------ */
 
-static void write_answer(struct exchange *x, int status, const struct headers *headers,
-			 struct ledger_reply *reply, char *text, size_t text_len)
+static void write_answer(struct exchange *x, int status, const struct headers *headers, char *text,
+			 size_t text_len)
 {
 	struct front_answer answer = {.status = status, .headers = headers};
 
-	answer.reply = reply;
 	answer.text = text;
 	answer.text_len = text_len;
 	answer.stream_length = answer.head_length = -1;
@@ -255,25 +254,25 @@ static void answer_text(struct exchange *x, const char *name, const char *detail
 		(void)headers_set(&headers, "Retry-After",
 				  headers_find(more, "Retry-After")->value);
 	mark(x, status, marks, &headers);
-	write_answer(x, status, &headers, NULL, text, text != NULL ? len : 0);
+	write_answer(x, status, &headers, text, text != NULL ? len : 0);
 	headers_done(&headers);
 	metrics_refusal(&x->provider->metrics, name);
 	exchange_count_result(x, RESULT_REFUSED);
 	log_delivery(x, status, "refused", name);
 }
 
-void exchange_answer_problem(struct exchange *x, const char *problem, int status,
-			     usec_t retry_after, const char *detail)
+void exchange_answer_problem(struct exchange *x, const char *problem, usec_t retry_after,
+			     const char *detail)
 {
 	struct marks marks = {.made = true, .retry_after = retry_after};
+	struct problem own;
 
+	problem_init(&own, type_of(problem), NULL);
 	x->answered = true;
 	if (x->request == NULL || x->caller_gone)
 		return;
-	if (strcmp(problem, "ledger-away") == 0)
-		status = 503;
-	answer_text(x, problem, detail != NULL && detail[0] != '\0' ? detail : NULL, status, &marks,
-		    NULL);
+	answer_text(x, problem, detail != NULL && detail[0] != '\0' ? detail : NULL,
+		    problem_status(&own), &marks, NULL);
 }
 
 /* A kept reply: this delivery's last one, or the record's. */

@@ -45,7 +45,7 @@ static void gate_event(struct exchange *x, const struct gate_answer *answer,
 static void on_grant(struct loop_task *task)
 {
 	struct exchange *x =
-		EXCHANGE_OF(EXCHANGE_OF(task, struct gate_waiter, task), struct exchange, gate);
+		CONTAINER_OF(CONTAINER_OF(task, struct gate_waiter, task), struct exchange, gate);
 	struct gate_answer answer = {.why = GATE_OPEN};
 	struct delivery_event event = {0};
 	uint8_t token[OP_TOKEN_LEN];

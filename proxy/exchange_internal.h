@@ -93,9 +93,6 @@ usec_t exchange_boot_at(const struct exchange *x, usec_t wall);
 /* Ends it for the machine: leaves the live table; what is still on its way ends by itself. */
 void exchange_end(struct exchange *x);
 
-/* The struct that holds `member` at ptr. */
-#define EXCHANGE_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 /* exchange_gate.c */
 /* Asks for a slot. Whether `ret_event` is the next event; `token` has the bytes that it points to. */
 bool exchange_gate_ask(struct exchange *x, uint8_t token[OP_TOKEN_LEN],
@@ -160,8 +157,9 @@ ssize_t exchange_pull(struct front_request *request, char *buffer, size_t max);
 
 /* exchange_answer.c */
 void exchange_answer(struct exchange *x, const struct delivery_action *act);
-void exchange_answer_problem(struct exchange *x, const char *problem, int status,
-			     usec_t retry_after, const char *detail);
+/* With the problem's own status (problem.h). */
+void exchange_answer_problem(struct exchange *x, const char *problem, usec_t retry_after,
+			     const char *detail);
 void exchange_answer_stream(struct exchange *x);
 void exchange_count_result(struct exchange *x, int result);
 

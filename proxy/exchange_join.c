@@ -18,7 +18,7 @@ static bool brings_credential(struct exchange *x, const struct op *op)
 static void on_owner_left(struct loop_task *task)
 {
 	struct exchange *x =
-		EXCHANGE_OF(EXCHANGE_OF(task, struct live_waiter, task), struct exchange, waiter);
+		CONTAINER_OF(CONTAINER_OF(task, struct live_waiter, task), struct exchange, waiter);
 	struct live_result *result = x->waiter.result;
 	struct delivery_event event = {.kind = DELIVERY_EV_RECORD};
 
@@ -66,7 +66,7 @@ void exchange_join_enter(struct exchange *x)
 		x->waiter_out = same && join;
 		break;
 	case LIVE_MEMORY:
-		exchange_answer_problem(x, "ledger-away", 503, BUSY_RETRY_AFTER, "out of memory");
+		exchange_answer_problem(x, "ledger-away", BUSY_RETRY_AFTER, "out of memory");
 		exchange_end(x);
 		return;
 	}

@@ -97,8 +97,8 @@ struct ledger_reply *exchange_record_reply(const struct exchange *x, const struc
 static void keep_settle(struct exchange *x, const struct call *call)
 {
 	struct delivery *d = &x->delivery;
-	struct op_event event = {.kind = OP_EV_SETTLE, .now = exchange_now(x)};
-	struct update *update = NULL;
+	struct op_event event;
+	struct update *update;
 
 	if (!x->keyed && pending_is_full(x->worker->app->pending)) {
 		metrics_add(&x->provider->metrics.unknown_dropped, 1);
@@ -113,15 +113,7 @@ static void keep_settle(struct exchange *x, const struct call *call)
 			    x->name.provider);
 		return;
 	}
-	event.token = d->token;
-	event.n = d->attempt_n;
-	event.verdict = &d->verdict;
-	event.wait = d->settle_wait;
-	event.is_delete = d->is_delete;
-	event.repeatable = d->repeat == REPEAT_ALWAYS ||
-			   (d->repeat != REPEAT_NEVER && event.now < d->proposal.repeat_until);
-	event.remote_id = d->remote_id[0] != '\0' ? d->remote_id : NULL;
-	event.credential = d->has_credential ? d->credential : NULL;
+	delivery_settle_event(d, &d->proposal, exchange_now(x), &event);
 	update_set_event(update, &event, d->proposal.incarnation);
 	update->metrics = &x->provider->metrics;
 	if (!x->keyed) { /* nothing is in the ledger yet */
@@ -165,7 +157,7 @@ static void on_written(struct exchange *x, const struct call *call)
 
 static void on_call(struct loop_task *task)
 {
-	struct call *call = (struct call *)((char *)task - offsetof(struct call, task));
+	struct call *call = CONTAINER_OF(task, struct call, task);
 	struct exchange *x = call->exchange;
 	struct delivery_event event = {.now = exchange_now(x)};
 
@@ -292,9 +284,9 @@ static void set_note(struct exchange *x, struct call *call)
 		return;
 	timefmt_rfc3339(exchange_now(x), at);
 	(void)snprintf(call->note, sizeof(call->note),
-		       "{\"kind\":\"operator\",\"at\":\"%s\",\"action\":\"release\","
+		       "{\"kind\":\"operator\",\"at\":\"%s\",\"after\":%d,\"action\":\"release\","
 		       "\"reason\":\"another credential\"}",
-		       at);
+		       at, x->delivery.proposal.attempts);
 	call->request.note = call->note;
 }
 

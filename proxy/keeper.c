@@ -58,8 +58,7 @@ static void write_changes(struct keeper *keeper);
 
 static void on_written(struct loop_task *task)
 {
-	struct block_write *write =
-		(struct block_write *)((char *)task - offsetof(struct block_write, task));
+	struct block_write *write = CONTAINER_OF(task, struct block_write, task);
 	struct keeper *keeper = write->keeper;
 	bool good = write->request.result == LEDGER_OK;
 
@@ -128,7 +127,7 @@ static void write_changes(struct keeper *keeper)
 
 static void on_wake(struct loop_task *task)
 {
-	struct keeper *keeper = (struct keeper *)((char *)task - offsetof(struct keeper, wake));
+	struct keeper *keeper = CONTAINER_OF(task, struct keeper, wake);
 
 	atomic_store(&keeper->woken, false);
 	if (!keeper->closing)
@@ -158,8 +157,7 @@ static void drop_row(struct keeper *keeper, const struct ledger_gate *row)
 
 static void on_list(struct loop_task *task)
 {
-	struct keeper *keeper =
-		(struct keeper *)((char *)task - offsetof(struct keeper, list_task));
+	struct keeper *keeper = CONTAINER_OF(task, struct keeper, list_task);
 	struct app *app = keeper->app;
 	usec_t now = wall_clock_now(&app->clock);
 

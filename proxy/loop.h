@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <uv.h>
 
 #include "classify/usec.h"
@@ -14,6 +15,9 @@ struct loop_task {
 	void (*run)(struct loop_task *task);
 	struct loop_task *next;
 };
+
+/* The struct whose `member` is at `ptr`: a task's owner, most of all. */
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 struct loop {
 	uv_loop_t uv;

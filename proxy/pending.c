@@ -69,7 +69,7 @@ static void start_all(struct pending *pending, struct update_list *list)
 
 	pthread_mutex_lock(&pending->lock);
 	if (list->head != NULL)
-		last = (struct update *)((char *)list->tail - offsetof(struct update, link));
+		last = CONTAINER_OF(list->tail, struct update, link);
 	while (more && last != NULL) {
 		update = list->head;
 		more = update != last;
@@ -92,8 +92,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void on_first(struct loop_task *task)
 {
-	struct pending *pending =
-		(struct pending *)((char *)task - offsetof(struct pending, first));
+	struct pending *pending = CONTAINER_OF(task, struct pending, first);
 
 	pthread_mutex_lock(&pending->lock);
 	pending->first_posted = false;

@@ -144,7 +144,7 @@ static void move(struct sweep *sweep, const struct ledger_row *row)
 
 static void on_due(struct loop_task *task)
 {
-	struct sweep *sweep = (struct sweep *)((char *)task - offsetof(struct sweep, due_task));
+	struct sweep *sweep = CONTAINER_OF(task, struct sweep, due_task);
 
 	sweep->due_out = false;
 	sweep->moved = false;
@@ -183,7 +183,7 @@ static void run_due(struct sweep *sweep)
 
 static void on_counts(struct loop_task *task)
 {
-	struct sweep *sweep = (struct sweep *)((char *)task - offsetof(struct sweep, counts_task));
+	struct sweep *sweep = CONTAINER_OF(task, struct sweep, counts_task);
 	struct ledger_request *counts = &sweep->counts;
 	struct app *app = sweep->app;
 
@@ -232,7 +232,7 @@ static void run_retain(struct sweep *sweep);
 
 static void on_retained(struct loop_task *task)
 {
-	struct sweep *sweep = (struct sweep *)((char *)task - offsetof(struct sweep, retain_task));
+	struct sweep *sweep = CONTAINER_OF(task, struct sweep, retain_task);
 	struct provider *provider = &sweep->app->providers[sweep->retain_provider];
 	bool more = sweep->retain.result == LEDGER_OK && sweep->retain.taken > 0;
 

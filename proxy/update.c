@@ -104,7 +104,7 @@ static void post_answer(struct ledger_request *request)
 
 static void run_task(struct loop_task *task)
 {
-	struct update *update = (struct update *)((char *)task - offsetof(struct update, task));
+	struct update *update = CONTAINER_OF(task, struct update, task);
 
 	on_answer(&update->request);
 }

@@ -117,8 +117,7 @@ static void on_tick(uv_timer_t *timer)
 
 static void drain(struct loop_task *task)
 {
-	struct worker *worker =
-		(struct worker *)((char *)task - offsetof(struct worker, drain_task));
+	struct worker *worker = CONTAINER_OF(task, struct worker, drain_task);
 
 	worker->draining = true;
 	worker->grace_ends = usec_add(clock_boot(), worker->app->config->drain);

@@ -107,17 +107,10 @@ struct sim_reply sim_record_reply(const struct sim_delivery *x)
 static void keep_settle(struct sim *sim, struct sim_delivery *x)
 {
 	const struct delivery *d = &x->d;
-	struct op_event event = {.kind = OP_EV_SETTLE, .now = sim->now, .token = d->token};
+	struct op_event event;
 	struct sim_update *update = sim_update_new(sim, x->instance, x->record);
 
-	event.n = d->attempt_n;
-	event.verdict = &d->verdict;
-	event.wait = d->settle_wait;
-	event.is_delete = d->is_delete;
-	event.repeatable = d->repeat == REPEAT_ALWAYS ||
-			   (d->repeat != REPEAT_NEVER && sim->now < d->proposal.repeat_until);
-	event.remote_id = d->remote_id[0] != '\0' ? d->remote_id : NULL;
-	event.credential = d->has_credential ? d->credential : NULL;
+	delivery_settle_event(d, &d->proposal, sim->now, &event);
 	sim_update_set_event(update, &event, d->proposal.incarnation);
 	if (!x->keyed) {
 		update->insert = true;
